@@ -1,4 +1,4 @@
-"""Writing to a local disk: atomic files, and failures of disk and memory as errors that may be retried."""
+"""Atomic writes to a local disk, and disk and memory failures as retryable errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ AWAY: Final = frozenset(
         errno.EHOSTDOWN,
         errno.EHOSTUNREACH,
         errno.ECONNABORTED,
-        getattr(errno, "EREMOTEIO", errno.ESTALE),  # Linux alone has it
+        getattr(errno, "EREMOTEIO", errno.ESTALE),  # exists on Linux only
     )
 )
-"""What a network file system says whose server is gone; no single file is to blame."""
+"""Errors of a network file system whose server is unreachable; not caused by a single file."""
+# More than an exit report, which must be writable even on a full disk.
 _ROOM: Final = 64 * 1024
 _MEMORY: Final = ("Out of memory", "Free some memory and run the same command again")
 _FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again")
@@ -51,41 +52,42 @@ _REMEDIES: Final = {
 
 @contextlib.contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn a failure of disk or memory inside the block into `EnvironmentFailure`, which names no file."""
+    """Convert disk and memory failures inside the block to `EnvironmentFailure` without file names."""
     try:
         yield
     except OSError as failure:
         known = _REMEDIES.get(failure.errno or 0)
         if known is None:
+            # An unknown error number may be a defect of this program; a retry would not help.
             raise
         raise EnvironmentFailure(*known) from None
 
 
 def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Write a whole file so that readers see the old content or the new, never a part.
-
-    The temporary name is fixed, so a killed writer leaves nothing that a repeat does not replace.
+    """Write a file atomically: readers see either the old or the new content.
 
     Parameters
     ----------
     path : Path
-        The file. Its folder is made when absent.
+        The file. Its folder is created if necessary.
     data : bytes
         The whole content.
     sync : bool
-        Wait until content and name are on the disk.
+        Wait until content and name are durable.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full, read-only or fails.
+        The disk is full, read-only or fails.
     """
     with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A fixed name, so that a repeated run overwrites what a killed one left.
         temporary = _temporary(path)
         try:
             with _opened(temporary) as file:
                 file.write(data)
+                # The temporary file may be longer: reserve_space has filled it.
                 file.truncate()
                 if sync:
                     file.flush()
@@ -96,17 +98,19 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
                 temporary.unlink(missing_ok=True)
             raise
         if sync:
+            # The rename itself is durable only when the folder is synced.
             sync_folder(path.parent)
 
 
 def reserve_space(path: Path) -> None:
-    """Take room on the disk for what `write_atomic` is to write later, so that a full disk has it then.
+    """Reserve disk space for a later `write_atomic` of the same file, so that it succeeds on a full disk.
 
-    Where there is none, it is `write_atomic` that says so.
+    Failures are ignored here: `write_atomic` reports them.
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _opened(_temporary(path)) as file:
+            # Written, not truncated to size: a sparse file would reserve nothing.
             file.write(bytes(_ROOM))
 
 
@@ -115,16 +119,17 @@ def _temporary(path: Path) -> Path:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file to write from its beginning; the room that it has already is kept."""
+    """Open a file for writing from its start, without giving up the space it occupies."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk; file systems that cannot are left alone."""
+    """Wait until the names in a folder are durable, on file systems that support it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as failure:
+        # Some network and FUSE file systems cannot sync folders.
         if failure.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:

@@ -1,8 +1,8 @@
 """The attestation: an in-toto Statement in a DSSE envelope, signed with Ed25519.
 
-Formats: in-toto Attestation Framework v1 (Statement), DSSE v1 (pre-authentication encoding),
-RFC 8032 (Ed25519, deterministic). What is verified is exactly what was signed: the payload stays
-the bytes it was.
+Formats: in-toto Attestation Framework v1 (Statement), DSSE v1 (pre-authentication encoding), RFC 8032
+(Ed25519, deterministic). The payload is stored as the exact bytes that were signed, so verification needs no
+canonical form.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _KEYGEN: Final = "Create one: medsanitize keygen --signing FILE"
 
 
 def generate_signing_key(path: Path) -> None:
-    """Make an Ed25519 key: PKCS#8 PEM in ``path`` (mode 0600), the public half in ``path``.pub.
+    """Create an Ed25519 key pair: PKCS#8 PEM in ``path`` (mode 0600), the public key in ``path``.pub.
 
     Raises
     ------
     UsageError
-        When either file is already there; nothing is overwritten.
+        One of the files exists; nothing is overwritten.
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     public = path.with_name(f"{path.name}.pub")
     if path.exists() or public.exists():
@@ -57,6 +57,7 @@ def generate_signing_key(path: Path) -> None:
     spki = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with storage_errors():
         for target, content, mode in ((path, secret, 0o600), (public, spki, 0o644)):
+            # O_EXCL and the final mode at creation: the secret is never readable by others, not even briefly.
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -68,7 +69,7 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
     Raises
     ------
     KeyMaterialError
-        When the file is missing, readable by others, or not an Ed25519 key.
+        The file is missing, readable by other users, or not an Ed25519 key.
     """
     try:
         mode, content = path.stat().st_mode, path.read_bytes()
@@ -78,6 +79,7 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
         raise KeyMaterialError(
             "The signing key is readable by other users", "Set its mode to 0600: chmod 600 FILE"
         )
+    # The parser's message may quote the file, so it is dropped.
     key: object = None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(content, password=None)
@@ -87,7 +89,7 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """Read a public key; see `load_signing_key` for what is raised."""
+    """Read a public key; raises as `load_signing_key`."""
     key: object = None
     try:
         with contextlib.suppress(ValueError, UnsupportedAlgorithm):
@@ -102,12 +104,12 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Return the SHA-256 in hex of the key's DER form (SubjectPublicKeyInfo)."""
+    """Return the SHA-256 (hex) of the DER encoding (SubjectPublicKeyInfo) of a key."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def release_identity(summary: Summary) -> dict[str, str | None]:
-    """Return what RELEASE.json and the statement both say of the release, to be compared."""
+    """Return the fields of a release that RELEASE.json and the statement share, for comparison."""
     release = summary.release
     return {
         "name": release.name,
@@ -118,7 +120,15 @@ def release_identity(summary: Summary) -> dict[str, str | None]:
 
 
 def in_toto_statement(summary: Summary, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the in-toto Statement about the files in ``digests`` (path to SHA-256 in hex)."""
+    """Return the in-toto Statement about files.
+
+    Parameters
+    ----------
+    summary : Summary
+        The public account of the run.
+    digests : mapping of str to str
+        Path -> SHA-256 in hex.
+    """
     predicate = {
         "release": release_identity(summary),
         "tool": {"name": "medsanitize", "version": summary.tool_version},
@@ -147,13 +157,13 @@ def in_toto_statement(summary: Summary, digests: Mapping[str, str]) -> dict[str,
 
 
 def pre_authentication_encoding(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
-    """Return the bytes DSSE signs (PAE): both parts with their lengths."""
+    """Return the bytes that DSSE signs (PAE): type and payload, each preceded by its length."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
 def sign_envelope(content: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
-    """Return the signed envelope as the bytes of attestation.dsse.json."""
+    """Return a signed envelope, the content of attestation.dsse.json."""
     payload = canonical_json(content).encode()
     signature = {
         "keyid": key_id(key.public_key()),
@@ -163,18 +173,26 @@ def sign_envelope(content: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
 
 
 def open_envelope(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, Any]:
-    """Return the statement of an envelope; with a key, only when that key signed it.
+    """Return the statement of an envelope.
+
+    Parameters
+    ----------
+    envelope : bytes
+        Content of attestation.dsse.json.
+    key : Ed25519PublicKey or None
+        If given, the envelope must be signed with this key.
 
     Raises
     ------
     IntegrityError
-        When the envelope is not one that `sign` writes, or the signature is not by the key.
+        The envelope is not as `sign_envelope` writes it, or the signature was not made with the key.
     """
     try:
         document = json.loads(envelope)
         payload = base64.b64decode(document["payload"], validate=True)
         signature = base64.b64decode(document["signatures"][0]["sig"], validate=True)
         content = json.loads(payload)
+        # The signature does not cover the envelope itself; only its canonical spelling is accepted.
         genuine = document_json(document) == envelope and document["payloadType"] == PAYLOAD_TYPE
         genuine = (
             genuine and content["_type"] == STATEMENT_TYPE and content["predicateType"] == PREDICATE_TYPE

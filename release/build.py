@@ -1,4 +1,4 @@
-"""The evidence of a staged release, written in the one order that lets each file name the others."""
+"""Write the evidence of a staged release."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ def write_evidence(staging: Path, summary: Summary, *, signing_key: Path | None)
     Parameters
     ----------
     staging : Path
-        Holds data/, both manifests and the accompanying tables. Earlier evidence is replaced.
+        Contains data/, both manifests and the accompanying tables. Earlier evidence is replaced.
     summary : Summary
         The public account of the run.
     signing_key : Path or None
-        Ed25519 private key in PEM form. Without one the release is unsigned and its report says so.
+        Ed25519 private key in PEM format. Without it the release is unsigned, which its report states.
 
     Raises
     ------
     IntegrityError
-        When the staged files are not exactly those of the manifest.
+        The staged files are not exactly those of the manifest.
     KeyMaterialError
-        When the key is missing, readable by others or of another kind.
+        The key is missing, readable by other users or of another kind.
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     key = None if signing_key is None else load_signing_key(signing_key)
     signer = None if key is None else key_id(key.public_key())
     with storage_errors():
+        # The order matters: RO-Crate, sums and attestation contain digests of files written before them.
         (staging / layout.ATTESTATION).unlink(missing_ok=True)
         write_atomic(staging / layout.CROISSANT, document_json(croissant_document(summary, staging)))
         write_atomic(staging / layout.PROVENANCE, document_json(provenance_document(summary, staging)))

@@ -1,4 +1,4 @@
-"""JSON in one spelling only, so that equal content is equal bytes."""
+"""Canonical JSON: equal content has equal bytes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 
 
 def canonical_json(value: object) -> str:
-    """Return the one-line spelling: sorted keys, no spaces, ASCII, no NaN."""
+    """Return one line of JSON: sorted keys, no spaces, ASCII, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def document_json(value: object) -> bytes:
-    """Return the spelling of a published file: sorted keys, two spaces a level, a final newline."""
+    """Return the JSON of a published file: sorted keys, two spaces per level, final newline."""
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode("utf-8")

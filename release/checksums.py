@@ -1,7 +1,7 @@
-"""SHA256SUMS: what ``sha256sum -c`` reads, ordered as a walk over the release meets its files.
+"""SHA256SUMS in the format of ``sha256sum -c``, in the order in which a walk visits the files.
 
-Writing it and comparing it with the folder are both a merge of two ordered streams, so memory
-does not grow with the number of objects.
+Writing it and comparing it with the folder merge two ordered streams, so memory does not grow with the number
+of objects.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.multi_file_objects import read_parts
 
+# Two spaces: sha256sum's text mode marker. Names that it would escape are excluded by layout.is_safe.
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
 _AGAIN: Final = "Run the same command again; if it fails again, report a bug"
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """One file of a release: its relative path and the SHA-256 of its bytes in hex."""
+    """A file of a release: relative path and SHA-256 (hex)."""
 
     path: str
     sha256: str
@@ -37,7 +38,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """One thing a walk met: ``kind`` is ``file``, ``folder`` (an empty one) or ``other`` (a link ...)."""
+    """An entry found by a walk: ``kind`` is ``file``, ``folder`` (empty) or ``other`` (such as a link)."""
 
     path: str
     kind: str
@@ -45,13 +46,21 @@ class FolderEntry:
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes in hex."""
+    """Return the SHA-256 (hex) of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def walk_files(root: Path, under: str = "") -> Iterator[FolderEntry]:
-    """Meet everything below ``root``, in the order of `layout.order_of`; links are not followed."""
+    """Yield all files and empty folders below ``root``, in the order of `layout.path_order`.
+
+    Parameters
+    ----------
+    root : Path
+        The folder; links in it are reported as ``other`` and not followed.
+    under : str
+        Subfolder to start at, relative to ``root``.
+    """
     with os.scandir(root / under) as entries:
         names = sorted(entries, key=lambda entry: entry.name)
     if under and not names:
@@ -67,12 +76,12 @@ def walk_files(root: Path, under: str = "") -> Iterator[FolderEntry]:
 
 
 def manifest_checksums(release: Path) -> Iterator[Checksum]:
-    """Return the sums of the data files as the object manifest states them, in path order.
+    """Yield the checksums of the data files that the object manifest states, in path order.
 
     Raises
     ------
     IntegrityError
-        When the manifest is damaged or its rows do not keep a folder's files together.
+        The manifest is damaged, or rows of one folder are not adjacent.
     """
     rows = (
         row
@@ -80,6 +89,7 @@ def manifest_checksums(release: Path) -> Iterator[Checksum]:
         for row in batch.to_pylist()
     )
     before: tuple[str, ...] = ()
+    # Rows are ordered by pseudonym, files by name: only the files of one folder need sorting.
     for folder, group in groupby(rows, key=lambda row: str(row["path"]).rpartition("/")[0]):
         if layout.path_order(folder) <= before:
             raise IntegrityError("The object manifest is not ordered by path", _AGAIN)
@@ -89,7 +99,7 @@ def manifest_checksums(release: Path) -> Iterator[Checksum]:
 
 
 def _sums_of(row: dict[str, Any]) -> Iterator[Checksum]:
-    """The files of one object; what is said of several must be what is said of the object."""
+    """Yield the files of one object, after checking that they agree with its row."""
     if row["parts"] is None:
         yield Checksum(row["path"], row["sha256"], row["bytes"])
         return
@@ -105,15 +115,16 @@ def _sums_of(row: dict[str, Any]) -> Iterator[Checksum]:
 
 
 def write_checksums(staging: Path) -> None:
-    """Write SHA256SUMS. Data files are not read again: their digests come from the manifest.
+    """Write SHA256SUMS. The digests of data files are taken from the manifest.
 
     Raises
     ------
     IntegrityError
-        When data/ does not hold exactly the files of the manifest, each of the stated size.
+        data/ does not contain exactly the files of the manifest, each of the stated size.
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
+    # Data files were digested when they were written; large releases are not read again.
     data = _matched(manifest_checksums(staging), staging)
     rest = [
         Checksum(found.path, digest_file(staging / found.path))
@@ -130,12 +141,12 @@ def write_checksums(staging: Path) -> None:
 
 
 def read_checksums(path: Path) -> Iterator[Checksum]:
-    """Read SHA256SUMS strictly: safe paths, in order, nothing between the lines.
+    """Read SHA256SUMS strictly: safe paths, in order, and nothing else.
 
     Raises
     ------
     IntegrityError
-        At the first line that `write_sums` would not have written.
+        A line is not as `write_checksums` writes it.
     """
     before: tuple[str, ...] = ()
     with path.open("r", encoding="ascii", errors="replace", newline="") as file:
@@ -156,7 +167,7 @@ def _files_of(staging: Path, top: str) -> Iterator[FolderEntry]:
 
 
 def _matched(expected: Iterable[Checksum], staging: Path) -> Iterator[Checksum]:
-    """Pass the expected sums on while the staged files turn out to be exactly those."""
+    """Pass expected checksums on, checking that the staged files are exactly these."""
     staged = _files_of(staging, layout.DATA)
     for entry in expected:
         found = next(staged, None)

@@ -1,4 +1,4 @@
-"""croissant.json: the release as MLCommons Croissant 1.1, so that data loaders can read it."""
+"""croissant.json: the release in MLCommons Croissant 1.1, for data loaders."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from medsanitize.release.summary import Summary, synthesis_statement
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
 _PARQUET: Final = "application/x-parquet"
+# Terms and context as the Croissant 1.1 specification lists them.
 _TERMS: Final = """
 arrayShape citeAs column containedIn equivalentProperty extract field fileProperty fileObject fileSet format
 includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace
@@ -39,7 +40,7 @@ _CONTEXT: Final[dict[str, Any]] = {
 
 
 def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
-    """Return the Croissant document of a staged release (manifests and tables are hashed)."""
+    """Return the Croissant document of a staged release; manifests and tables are hashed."""
     release, drawn = summary.release, synthesis_statement(summary)
     document: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -112,6 +113,7 @@ def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
                 "The parts of the object manifest.",
             )
         )
+    # Patterns instead of a list of files, which would be larger than the manifest.
     files.append(_file_set("data", "data/**/*.dcm", "application/dicom", "The released objects."))
     if summary.kinds.get("raster"):
         for name, kind in (("png", "image/png"), ("jpg", "image/jpeg"), ("tif", "image/tiff")):

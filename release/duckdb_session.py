@@ -1,4 +1,4 @@
-"""DuckDB for sets of rows that need not fit into memory."""
+"""DuckDB for row sets that may not fit into memory."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
 MEMORY: Final = "1GB"
+# Rows per Arrow batch; bounds what is held in memory at once.
 _ROWS: Final = 65_536
 _SPILLED: Final = ".spilled"
 
 
 @contextmanager
 def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
-    """A database in memory that writes what is beyond 1 GB into ``folder``, and leaves nothing there.
+    """Open an in-memory database that spills what exceeds 1 GB to ``folder``; the spilled files are removed.
 
-    It uses one thread, reaches no network, and loads no extension.
+    It uses one thread, makes no network connections and loads no extensions.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     import duckdb
 
     spilled = folder / _SPILLED
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
+        # One thread, so that the same rows give the same result on every machine.
         "threads": 1,
         "temp_directory": str(spilled),
+        # DuckDB downloads missing extensions by default.
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
@@ -54,15 +57,12 @@ def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
 
 
 def table_rows(path: Path) -> RecordBatchReader:
-    """The rows of a Parquet file, to be named in one query.
-
-    DuckDB is not told the path: it would take ``*`` and ``[`` for patterns, and words of folders such as
-    ``sex=M`` for columns.
-    """
+    """Return the rows of a Parquet file, to be registered as a table of one query."""
     import pyarrow.parquet as pq
     from medsanitize.release.parquet_io import read_record_batches
     from pyarrow import RecordBatchReader
 
+    # Not read by DuckDB itself: it expands * and [ in paths, and reads folders such as sex=M as columns.
     file = pq.ParquetFile(path)
     return RecordBatchReader.from_batches(file.schema_arrow, read_record_batches(file, _ROWS))
 
@@ -70,7 +70,7 @@ def table_rows(path: Path) -> RecordBatchReader:
 def sorted_rows(
     db: DuckDBPyConnection, path: Path, columns: Sequence[str], page: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield pages of the rows of a Parquet file in the order of these columns, nulls first."""
+    """Yield pages of the rows of a Parquet file, sorted by columns with nulls first."""
     order = ", ".join(f"{quote_identifier(name)} NULLS FIRST" for name in columns)
     db.register("waiting", table_rows(path))
     found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted
@@ -79,5 +79,5 @@ def sorted_rows(
 
 
 def quote_identifier(name: str) -> str:
-    """A column's name as SQL quotes it."""
+    """Quote the name of a column for SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,7 +1,7 @@
-"""Embeddings of registered releases: sealed, because an embedding can be turned back into an image.
+"""Embeddings of registered releases, encrypted because an embedding can be inverted to an image.
 
-A part is a thousand images of one modality, seen by the same models. It is bound to its release, so that
-parts cannot be exchanged. Only numbers of vectors, models and modalities stand in the clear.
+A part contains up to 1024 images of one modality, embedded by the same models. Its encryption is bound to its
+release, so that parts cannot be exchanged. Only counts, models and modalities are stored in plain text.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ CREATE TABLE IF NOT EXISTS embedding (
 """
 TABLES: Final = ("embedded", "not_embedded", "embedding")
 PART: Final = 1024
+# 96 bits, as NIST SP 800-38D recommends for GCM.
 _NONCE: Final = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Embeddings:
-    """Images of one modality of a release, as models see them; rows belong together.
+    """Embeddings of images of one modality of a release; index i of every field is the same image.
 
     Attributes
     ----------
-    modality
-        What kind of images they are.
-    patients, instances
+    modality : str
+        Modality of the images.
+    patients, instances : tuple of str
         Pseudonyms of patient and object.
-    prints
-        Fingerprint of each look; empty where there is none.
-    first, second
-        Vectors of the retrieval model and, where one looked, of the verification model.
+    prints : tuple of bytes
+        Fingerprint of each image; empty if there is none.
+    first : array of float32, shape (images, dimensions)
+        Vectors of the retrieval model.
+    second : array of float32, shape (images, dimensions), or None
+        Vectors of the verification model, if one was used.
     """
 
     modality: str
@@ -67,9 +70,9 @@ class Embeddings:
 
 
 class Vault:
-    """Seals embeddings with AES-256-GCM under a sub-key of the registry's key.
+    """Encrypts embeddings with AES-256-GCM under a sub-key of the registry key.
 
-    Nonces are random (96 bits), which NIST SP 800-38D allows for 2**32 parts under one key.
+    Nonces are random; NIST SP 800-38D (8.3) allows 2**32 of them per key.
     """
 
     def __init__(self, material: bytes) -> None:
@@ -79,17 +82,17 @@ class Vault:
         return "Vault(...)"
 
     def seal(self, content: bytes, place: str) -> bytes:
-        """Encrypt; ``place`` is bound to it."""
+        """Encrypt ``content``; decryption requires the same ``place``."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, place.encode())
 
     def open(self, sealed: bytes, place: str) -> bytes:
-        """Decrypt.
+        """Decrypt the result of `seal`.
 
         Raises
         ------
         KeyMaterialError
-            When it was sealed under another key or for another place, or was changed.
+            It was encrypted under another key or for another place, or was modified.
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
@@ -103,7 +106,7 @@ class Vault:
 def insert_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, batch: Embeddings, part: int, vault: Vault
 ) -> None:
-    """Seal a batch and insert it as one part."""
+    """Encrypt a batch and insert it as one part."""
     content = vault.seal(_packed(batch), associated_data(root, model, batch.modality, part))
     row = (number, model, batch.modality, part, content)
     db.execute("INSERT INTO embedding VALUES (?, ?, ?, ?, ?)", row)
@@ -112,7 +115,7 @@ def insert_embeddings(
 def select_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, modality: str, vault: Vault
 ) -> Iterator[Embeddings]:
-    """Open the parts of a release in order."""
+    """Decrypt the parts of a release, in order."""
     rows = db.execute(
         "SELECT part, sealed FROM embedding WHERE release = ? AND model = ? AND modality = ? ORDER BY part",
         (number, model, modality),
@@ -122,12 +125,12 @@ def select_embeddings(
 
 
 def associated_data(root: str, model: str, modality: str, part: int) -> str:
-    """Where a part belongs, which is bound to it."""
+    """Return the associated data of a part, which binds it to its release, model and modality."""
     return f"{root} {model} {modality} {part}"
 
 
 def _packed(batch: Embeddings) -> bytes:
-    """Arrow, which is read back without running anything of it."""
+    """Serialize as an Arrow stream; unlike a pickle, reading it runs no code."""
     import pyarrow as pa
 
     columns = {
@@ -150,6 +153,7 @@ def _rows(vectors: NDArray[np.float32]) -> object:
     import numpy as np
     import pyarrow as pa
 
+    # From one flat buffer: a list of lists would create a Python object per number.
     flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
 

@@ -1,4 +1,4 @@
-"""What lies where in a release, and which names may appear there."""
+"""Paths of files in a release, and the characters allowed in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from medsanitize.errors import IntegrityError
 
 NOT_ONE = "+none"
-"""Folder in place of a study or series that the object has not; sorts before every UID."""
+"""Folder used instead of a missing study or series; sorts before every UID."""
 
 FORMAT_VERSION: Final = "1"
 """Version of the layout, stated in RELEASE.json and in the metadata of both manifests."""
@@ -30,27 +30,28 @@ ATTESTATION: Final = "attestation.dsse.json"
 ROOT: Final = "RELEASE.json"
 
 TOP_LEVEL: Final = (DATA, MANIFEST, TABLES, CROISSANT, RO_CRATE, PROVENANCE, REPORT, SUMS, ATTESTATION)
-"""Everything that may lie at the top of a release beside RELEASE.json."""
+"""All names allowed at the top of a release, besides RELEASE.json."""
 
 UNSUMMED: Final = frozenset({SUMS, ATTESTATION, ROOT})
-"""The files that SHA256SUMS cannot name because they are made from it."""
+"""Files that SHA256SUMS cannot contain because they are derived from it."""
 
+# No leading dot: hidden files, "." and "..". 200 characters leave room below the usual limit of 255 bytes.
 _PART = re.compile(r"[A-Za-z0-9_+=,@-][A-Za-z0-9._+=,@-]{0,199}")
 _PARTS_OF_OBJECTS = re.compile(r"objects(-\d{5})?\.parquet")
 
 
 def is_safe(path: str) -> bool:
-    """Tell whether a relative POSIX path can be created anywhere and printed without quoting."""
+    """Whether a relative POSIX path is valid on every platform and needs no quoting."""
     return len(path) <= 1000 and all(_PART.fullmatch(part) for part in path.split("/"))
 
 
 def require_safe(path: str) -> str:
-    """Return ``path`` unchanged.
+    """Return ``path`` unchanged if it is safe.
 
     Raises
     ------
     IntegrityError
-        When it is absolute, climbs, is hidden or holds characters that need quoting.
+        The path is absolute, contains ``..`` or hidden names, or has characters that need quoting.
     """
     if not is_safe(path):
         raise IntegrityError(
@@ -61,12 +62,13 @@ def require_safe(path: str) -> str:
 
 
 def path_order(path: str) -> tuple[str, ...]:
-    """Return the sort key of a path: folder by folder, as a walk over the release meets it."""
+    """Return the sort key of a path: by folder, then by name, as a walk visits them."""
+    # Plain text order would differ: "a-b/c" sorts before "a/c", because "-" is less than "/".
     return tuple(path.split("/"))
 
 
 def object_manifests(release: Path) -> tuple[Path, ...]:
-    """Return the part files of the object manifest in order; empty when there is none."""
+    """Return the part files of the object manifest, in order; empty if there are none."""
     folder = release / MANIFEST
     if not folder.is_dir():
         return ()
@@ -74,38 +76,39 @@ def object_manifests(release: Path) -> tuple[Path, ...]:
 
 
 def attested_files(release: Path) -> tuple[str, ...]:
-    """Return the paths the attestation and RELEASE.json both name: the manifests and SHA256SUMS."""
+    """Return the paths that both attestation and RELEASE.json contain: the manifests and SHA256SUMS."""
     return (*(release_path(path, release) for path in object_manifests(release)), PATIENTS, SUMS)
 
 
 def is_attested_file(path: str) -> bool:
-    """Tell whether a path is one that `attested` can return."""
+    """Whether `attested_files` can return a path."""
     folder, _, name = path.rpartition("/")
     return path in (PATIENTS, SUMS) or (folder == MANIFEST and _PARTS_OF_OBJECTS.fullmatch(name) is not None)
 
 
 def release_path(path: Path, release: Path) -> str:
-    """Return the POSIX path of a file of the release relative to its root."""
+    """Return the POSIX path of a file relative to the root of the release."""
     return PurePosixPath(path.relative_to(release)).as_posix()
 
 
 def staged_path(patient: str, study: str, series: str, instance: str, suffix: str) -> str:
-    """Path of a released object, relative to the release; some classes belong to no study or series."""
+    """Return the path of a released object, relative to the release."""
+    # Some SOP classes (such as hanging protocols) belong to no study or series.
     return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.{suffix}"
 
 
 def part_path(main: str, suffix: str, name: str) -> str:
-    """Path of a file of an object of several; ``name`` is what follows the object's own name."""
+    """Return the path of a file of a multi-file object; ``name`` is its suffix to the name of the object."""
     return main.removesuffix(f".{suffix}") + name
 
 
 def all_paths(names: Sequence[str], parts: str) -> Iterator[str]:
-    """Every file of a row: ``names`` are its pseudonyms and suffix, ``parts`` its column ``p_parts``."""
+    """Yield all files of a row: ``names`` are its pseudonyms and suffix, ``parts`` its column ``p_parts``."""
     main = staged_path(*names)
     yield main
     yield from (part_path(main, names[4], part) for part in parts.splitlines())
 
 
 def contested_path(path: str, number: int) -> str:
-    """Where a contested object waits until it is known who keeps the name."""
+    """Return the path of an object whose UID is contested, until one of the objects keeps the name."""
     return f"{path}.{number}"

@@ -1,7 +1,7 @@
-"""The manifest: one row an object, one row a patient, in Parquet with page checksums.
+"""The manifest: one row per object and one row per patient, in Parquet with page checksums.
 
-The rows come ordered by pseudonym and are written in row groups as they come, so a million of
-them need no more memory than ten thousand. Equal rows give equal bytes.
+Rows arrive ordered by pseudonym and are written one row group at a time, so memory does not grow with the
+release. Equal rows give equal bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.parquet_io import make_array, read_record_batches
 from medsanitize.sanitize.result import CheckResult
 
+# Raised when a column is added or changes its meaning.
 SCHEMA_VERSION: Final = "4"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
 _DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"})
-"""Columns whose values hardly repeat; a dictionary of them only costs memory."""
+"""Columns with mostly distinct values, for which a dictionary would only cost memory."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -161,9 +162,9 @@ PATIENT_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ObjectRow:
-    """One released object; `OBJECT_SCHEMA` documents every field.
+    """A released object; `OBJECT_SCHEMA` documents every field.
 
-    ``rules`` is canonical JSON (`medsanitize.release.canonical_json.canonical_json`) of rule id to count.
+    ``rules`` is canonical JSON (`canonical_json`) of rule id -> count.
     """
 
     object_id: str
@@ -216,7 +217,7 @@ class ObjectRow:
 
 @dataclass(frozen=True, slots=True)
 class PatientRow:
-    """One pseudonymous patient; `PATIENT_SCHEMA` documents every field."""
+    """A pseudonymous patient; `PATIENT_SCHEMA` documents every field."""
 
     patient: str
     studies: int
@@ -233,18 +234,18 @@ def write_objects(
     metadata: Mapping[str, str],
     rows_per_file: int = 1_000_000,
 ) -> tuple[Path, ...]:
-    """Write ``manifest/objects.parquet``, or numbered part files when there are many rows.
+    """Write ``manifest/objects.parquet``, or numbered part files if there are many rows.
 
     Parameters
     ----------
     rows : iterable of ObjectRow
-        Ordered by patient, study, series, instance, path; consumed once, a row group at a time.
+        Ordered by patient, study, series, instance and path; consumed once, one row group at a time.
     folder : Path
-        Root of the (staged) release. An earlier object manifest in it is replaced.
+        Root of the (staged) release. An earlier object manifest is replaced.
     metadata : mapping
-        Goes into the file metadata beside ``schema_version``: policy digest, tool version.
+        Added to the file metadata, next to ``schema_version``: policy digest, tool version.
     rows_per_file : int
-        Rows of a part file at most.
+        Maximum number of rows per part file.
 
     Returns
     -------
@@ -254,9 +255,9 @@ def write_objects(
     Raises
     ------
     IntegrityError
-        When rows are out of order, repeated, or hold an unsafe path or malformed digest.
+        Rows are out of order or repeated, or contain an unsafe path or malformed digest.
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     target = folder / layout.MANIFEST
     schema = _with_metadata(OBJECT_SCHEMA, metadata)
@@ -264,8 +265,10 @@ def write_objects(
     written: list[Path] = []
     with storage_errors():
         target.mkdir(parents=True, exist_ok=True)
+        # A shorter earlier manifest would otherwise leave its last parts behind.
         for stale in layout.object_manifests(folder):
             stale.unlink()
+        # An empty release has a manifest too, with no rows.
         while (first := next(checked, None)) is not None or not written:
             part = target / f"objects-{len(written):05d}.parquet"
             head = () if first is None else (first,)
@@ -279,12 +282,12 @@ def write_objects(
 
 
 def read_policy_digest(release: Path) -> str:
-    """Digest of the policy that a release states it was made by; empty where it states none.
+    """Return the digest of the policy that a release states in its manifest; empty if it states none.
 
     Raises
     ------
     IntegrityError
-        When the manifest is missing or damaged.
+        The manifest is missing or damaged.
     """
     parts = layout.object_manifests(release)
     try:
@@ -295,7 +298,7 @@ def read_policy_digest(release: Path) -> str:
 
 
 def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mapping[str, str]) -> Path:
-    """Write ``manifest/patients.parquet``; rows ordered by patient. See `write_objects`."""
+    """Write ``manifest/patients.parquet`` from rows ordered by patient; raises as `write_objects`."""
     path = folder / layout.PATIENTS
     with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -304,12 +307,19 @@ def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mappin
 
 
 def read_objects(folder: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Read the object manifest of a release a batch at a time, page checksums verified.
+    """Read the object manifest of a release in batches, verifying page checksums.
+
+    Parameters
+    ----------
+    folder : Path
+        Root of the release.
+    columns : sequence of str, optional
+        Columns to read; by default all.
 
     Raises
     ------
     IntegrityError
-        When a file is missing, cut, not of this schema, or a page is not what its checksum says.
+        A file is missing, truncated or of another schema, or a page does not match its checksum.
     """
     parts = layout.object_manifests(folder)
     if not parts:
@@ -329,7 +339,7 @@ def read_rows(folder: Path) -> Iterator[ObjectRow]:
 def read_batches(
     path: Path, schema: pa.Schema, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read one manifest file a batch at a time; see `read_objects` for what is raised."""
+    """Read one manifest file in batches; raises as `read_objects`."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not file.schema_arrow.equals(schema):
@@ -340,9 +350,10 @@ def read_batches(
 
 
 def count_patients(folder: Path) -> Iterator[PatientRow]:
-    """Add up the object manifest of a release to one row a patient."""
+    """Aggregate the object manifest of a release to one row per patient."""
     columns = ["patient", "study", "series", "bytes", "modality"]
     rows = (row for batch in read_objects(folder, columns) for row in batch.to_pylist())
+    # groupby needs no sorting here: the manifest is ordered by patient.
     for patient, group in groupby(rows, key=lambda row: str(row["patient"])):
         studies: set[str] = set()
         series: set[tuple[str, str]] = set()
@@ -350,6 +361,7 @@ def count_patients(folder: Path) -> Iterator[PatientRow]:
         objects = size = 0
         for row in group:
             studies.add(row["study"])
+            # Series UIDs are counted per study: a retained UID may occur in two studies.
             series.add((row["study"], row["series"]))
             modalities.add(row["modality"])
             objects += 1
@@ -364,6 +376,7 @@ def _unreadable(path: Path) -> IntegrityError:
 
 def _with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
     facts = {**metadata, "schema_version": SCHEMA_VERSION, "format_version": layout.FORMAT_VERSION}
+    # Sorted, because the order of metadata is part of the bytes of the file.
     return schema.with_metadata(dict(sorted(facts.items())))
 
 
@@ -376,6 +389,7 @@ def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Seque
     sorting = [pq.SortingColumn(schema.get_field_index(name)) for name in order]
     getters = [attrgetter(name) for name in schema.names]
     with pq.ParquetWriter(
+        # Stated explicitly: new defaults of pyarrow must not change the bytes.
         path,
         schema,
         version="2.6",

@@ -1,4 +1,4 @@
-"""Objects of several files: how the manifest speaks of them as one."""
+"""Objects of several files, such as slides, as one row of the manifest."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ SLIDE_FORMATS: Final = {
     "vms": "text/plain",
     "afi": "application/xml",
 }
-"""Name endings of released slides (their main files), and what such a file is."""
+"""Suffix of the main file of a released slide -> its media type."""
 
 
 def parts_digest(parts: Sequence[FilePart]) -> str:
-    """SHA-256 (hex) that stands for an object of several files.
+    """Return the SHA-256 (hex) that represents an object of several files.
 
-    It is over one line a file, ordered by name: the file's SHA-256 in hex, two spaces, what follows the
-    object's own name in the file's, a line feed.
+    It is computed over one line per file, ordered by name: SHA-256 of the file in hex, two spaces, suffix of
+    its name to that of the object, line feed.
     """
     lines = sorted((part.name, part.sha256) for part in parts)
     return sha256("".join(f"{digest}  {name}\n" for name, digest in lines).encode("ascii")).hexdigest()
 
 
 def parts_to_json(parts: Sequence[FilePart]) -> str | None:
-    """The column ``parts`` of the manifest; None for an object of one file."""
+    """Encode the manifest column ``parts``; None for an object of one file."""
     return canonical_json([[part.name, part.size, part.sha256] for part in parts]) if parts else None
 
 
 def read_parts(path: str, column: str | None) -> Iterator[tuple[str, int, str]]:
-    """Paths, sizes and digests of the files of an object of several, from its manifest row.
+    """Yield path, size and digest of each file of a multi-file object, from its manifest row.
 
     Raises
     ------
     ValueError
-        The column is not what `parts_to_json` writes.
+        The column is not as `parts_to_json` writes it.
     """
     if column is None:
         return
     listed = json.loads(column)
     parts = [FilePart(str(name), int(size), str(digest)) for name, size, digest in listed]
+    # The first part is the main file, whose path is in the row.
     stem = path.removesuffix(parts[0].name)
     yield from ((stem + part.name, part.size, part.sha256) for part in parts)

@@ -1,8 +1,4 @@
-"""Columns of a table from Python values.
-
-``pyarrow.array`` imports pandas, where that is installed, on its first call: half a second and 50 MB that
-nothing here needs. Buffers that numpy fills give the same arrays.
-"""
+"""Arrow arrays from Python values, and batches of Parquet files."""
 
 from __future__ import annotations
 
@@ -14,14 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
+# pyarrow.array imports pandas on its first call, if installed: 0.5 s and 50 MB per process.
 def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make an array of a number type, ``bool_`` or ``string``; None is null.
+    """Create an array; None becomes null.
 
     Parameters
     ----------
     values : sequence
-        Of strings at most 2 GiB of UTF-8 together.
+        Numbers, booleans or strings. All strings together have at most 2 GiB in UTF-8.
     kind : pa.DataType
+        A number type, ``bool_`` or ``string``.
+
+    Returns
+    -------
+    pa.Array
+        Equal to ``pa.array(values, kind)``.
     """
     nulls, valid = 0, None
     if None in values:
@@ -39,13 +42,14 @@ def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _texts(values: Sequence[str]) -> list[pa.Buffer]:
-    """Where each text ends, and all of them."""
+    """Return the buffers of a string array: end offsets, and all texts joined."""
     whole, ends = "".join(values), np.zeros(len(values) + 1, np.int32)
     sizes = map(len, values if whole.isascii() else (value.encode() for value in values))
     np.cumsum(np.fromiter(sizes, np.int32, len(values)), out=ends[1:])
     return [pa.py_buffer(ends), pa.py_buffer(whole.encode())]
 
 
+# Arrow bitmaps store the least significant bit first.
 def _bits(flags: Iterable[Any]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(np.array(list(flags), np.bool_), bitorder="little"))
 
@@ -53,6 +57,6 @@ def _bits(flags: Iterable[Any]) -> pa.Buffer:
 def read_record_batches(
     file: pq.ParquetFile, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read a file in batches of at most ``rows`` rows, none of them of two row groups."""
+    """Read a file in batches of at most ``rows`` rows, none of which spans two row groups."""
     for group in range(file.num_row_groups):
         yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False)

@@ -1,6 +1,6 @@
-"""provenance.jsonld: W3C PROV-O as JSON-LD. It starts at the anonymisation.
+"""provenance.jsonld: W3C PROV-O as JSON-LD, starting at the de-identification.
 
-Nothing before it is named: no source, no path, no digest of a source, no time of the run.
+It contains nothing about earlier steps: no source, path, digest of a source or time of the run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _CONTEXT: Final = {
 
 
 def release_urn(name: str, version: str) -> str:
-    """Return the name under which provenance speaks of a release."""
+    """Return the identifier of a release in provenance."""
     return f"urn:medsanitize:release:{name}:{version}"
 
 
 def provenance_document(summary: Summary, staging: Path) -> dict[str, Any]:
-    """Return the PROV document of a staged release; its manifests and tables are hashed."""
+    """Return the PROV document of a staged release; manifests and tables are hashed."""
     release = summary.release
     paths = [*layout.object_manifests(staging), staging / layout.PATIENTS]
     paths += [staging / table.path for table in summary.tables]
@@ -80,7 +80,7 @@ def _activity(summary: Summary) -> dict[str, Any]:
 
 
 def _synthesis(summary: Summary) -> list[dict[str, Any]]:
-    """Generation of synthetic images that replace real ones, and the generator that drew them."""
+    """Return generation and generator of synthetic images; empty if there are none."""
     drawn = synthesis_statement(summary)
     if drawn is None:
         return []

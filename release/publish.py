@@ -1,4 +1,4 @@
-"""Publishing: a staged release moves into place, and RELEASE.json, written last, makes it one."""
+"""Publish a staged release: move it into place, then write RELEASE.json."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from medsanitize.release.release_json import root_document
 from medsanitize.release.summary import Summary
 
 EPOCH: Final = 315_532_800
-"""Modification time of every file and folder: 1980-01-01T00:00:00Z, which every archive format can hold."""
+"""Modification time of all files and folders: 1980-01-01T00:00:00Z, the earliest that ZIP can store."""
 
 
 def staged_digest(staging: Path) -> str:
-    """Return the digest an approval binds to: what would be released, not how the report words it.
+    """Return the digest that an approval is bound to.
 
-    It covers the manifests (and by them every object's digest and the policy's) and the tables.
+    It covers the tables and manifests (and through them the digests of all objects and of the policy), but
+    not the report, whose wording may change.
     """
     folders = [name for name in (layout.MANIFEST, layout.TABLES) if (staging / name).is_dir()]
     lines = [
@@ -36,25 +37,25 @@ def staged_digest(staging: Path) -> str:
 
 
 def evidence_digests(staging: Path) -> dict[str, str]:
-    """Return the digests of the staged files that vouch for all others: SHA256SUMS and the attestation."""
+    """Return the digests of SHA256SUMS and the attestation, through which all other files are fixed."""
     names = (name for name in (layout.SUMS, layout.ATTESTATION) if (staging / name).is_file())
     return {name: digest_file(staging / name) for name in names}
 
 
 def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -> None:
-    """Make sure that a release, staged or moved in part, is the one that was judged.
+    """Check that a release, staged or partly moved, is the one that was audited.
 
     Parameters
     ----------
     staging, output : Path
-        As `publish` takes them.
+        As for `publish`.
     vouched : mapping
-        What `vouchers` returned when the release was judged.
+        What `evidence_digests` returned after the audit.
 
     Raises
     ------
     IntegrityError
-        When a file was changed, added or taken away since.
+        A file was changed, added or removed since then.
     """
 
     def rest() -> Iterator[str]:
@@ -62,6 +63,7 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
             yield from _paths_of(place(name), name)
 
     def place(name: str) -> Path:
+        # lexists: a dangling link put in place of a file must be found, not skipped.
         return staging if os.path.lexists(staging / name) else output
 
     with storage_errors():
@@ -94,32 +96,33 @@ def _digest_of(path: Path) -> str | None:
 
 
 def publish(staging: Path, output: Path, summary: Summary) -> None:
-    """Move a staged release into ``output`` and seal it with RELEASE.json.
+    """Move a staged release into ``output`` and complete it with RELEASE.json.
 
-    May be killed at any point: calling it again with the same arguments finishes the job, also
-    when everything was already done.
+    It can be killed at any point: a call with the same arguments completes the publication, and changes
+    nothing if it is already complete.
 
     Parameters
     ----------
     staging : Path
-        Complete staged release, on the same file system as ``output`` (``output/.staging``).
+        Complete staged release on the same file system as ``output`` (``output/.staging``).
     output : Path
         The release folder.
     summary : Summary
-        The one the evidence was written from.
+        The summary from which the evidence was written.
 
     Raises
     ------
     UsageError
-        When ``output`` already holds another release or files of one.
+        ``output`` already contains another release, or files of one.
     IntegrityError
-        When the staged release is incomplete or holds something that does not belong there.
+        The staged release is incomplete or contains a foreign file.
     EnvironmentFailure
-        When the disk is full, read-only or fails; call again.
+        The disk is full, read-only or fails; call again.
     """
     with storage_errors():
         output.mkdir(parents=True, exist_ok=True)
         waiting = _waiting(staging, output)
+        # Modes and times before the move: a reader never sees a file in its staged state.
         for name in waiting:
             fix_metadata(staging / name)
         for name in waiting:
@@ -135,6 +138,7 @@ def publish(staging: Path, output: Path, summary: Summary) -> None:
                     "The output folder already contains another release", "Choose another output folder"
                 )
         else:
+            # All data must be durable before RELEASE.json exists, since its existence makes this a release.
             os.sync()
             write_atomic(output / layout.ROOT, root, sync=True)
         _settle_one(output / layout.ROOT, 0o644)
@@ -142,12 +146,12 @@ def publish(staging: Path, output: Path, summary: Summary) -> None:
 
 
 def fix_metadata(path: Path) -> None:
-    """Give a file, or a folder and all below it, its fixed mode and time; empty folders go.
+    """Set the fixed mode and time of a file, or of a folder and its content; remove empty folders.
 
     Raises
     ------
     IntegrityError
-        When something is neither a file nor a folder.
+        Something is neither a file nor a folder.
     """
     if path.is_symlink() or not (path.is_dir() or path.is_file()):
         raise _foreign()
@@ -158,7 +162,7 @@ def fix_metadata(path: Path) -> None:
 
 
 def _settle_folder(folder: Path | str) -> bool:
-    """Settle a folder from below; tell whether anything is left of it."""
+    """Set mode and times of a folder, innermost first; False if it was empty and is removed."""
     os.chmod(folder, 0o755)  # noqa: S103  a release is public
     left = False
     with os.scandir(folder) as entries:
@@ -172,6 +176,7 @@ def _settle_folder(folder: Path | str) -> bool:
         else:
             raise _foreign()
     if left:
+        # After its content: changing an entry updates the time of the folder.
         os.utime(folder, (EPOCH, EPOCH))
     else:
         os.rmdir(folder)
@@ -191,7 +196,7 @@ def _foreign() -> IntegrityError:
 
 
 def _waiting(staging: Path, output: Path) -> list[str]:
-    """Return the entries still to be moved, after making sure that each may be."""
+    """Return the entries still to be moved, after checking that they can be."""
     if not staging.is_dir():
         return []
     names = {entry.name for entry in staging.iterdir()}
@@ -200,6 +205,7 @@ def _waiting(staging: Path, output: Path) -> list[str]:
             "The staging folder contains a file that is not part of a release",
             "Remove it and run the same command again",
         )
+    # Both places having a name means another release: an interrupted move never leaves one name in both.
     if any((output / name).exists() for name in {*names, *({layout.ROOT} if names else ())}):
         raise UsageError("The output folder already contains another release", "Choose another output folder")
     return [name for name in layout.TOP_LEVEL if name in names]

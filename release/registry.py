@@ -1,7 +1,7 @@
-"""The registry of earlier releases: which digests were published before, and where.
+"""The registry of earlier releases: which digests were published before, and in which release.
 
-An SQLite file in a folder of mode 0700 on the holder's side. It holds digests of released files
-and pixels and the names of releases, nothing of a source; and embeddings, sealed under a key of its own.
+An SQLite file in a folder of mode 0700 of the data controller. It contains digests of released files and
+pixels, names of releases, and embeddings encrypted under a separate key; nothing of a source.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from medsanitize.release.verify import verify_release
 
 DATABASE: Final = "registry.sqlite"
 _VERSION: Final = 2
+# Digests are sorted within a batch, which is held in memory.
 _ADD_AT_ONCE: Final = 100_000
 _LOOK_UP_AT_ONCE: Final = 20_000
+# Primary keys start with the digest: lookups by digest then need no second index.
 _SCHEMA: Final = f"""
 CREATE TABLE release (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, mode TEXT NOT NULL,
@@ -45,7 +47,7 @@ _ENTRY: Final = "SELECT name, version, mode, supersedes, root, objects FROM rele
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """A registered release. ``root`` is the SHA-256 of its RELEASE.json."""
+    """A registered release; ``root`` is the SHA-256 of its RELEASE.json."""
 
     name: str
     version: str
@@ -57,10 +59,10 @@ class RegistryEntry:
 
 @dataclass(frozen=True, slots=True)
 class RegistryHit:
-    """A looked-up object that an earlier release holds.
+    """An object of an earlier release that equals a looked-up one.
 
-    ``index`` counts the looked-up pairs from 0. ``by`` is what was equal; equal bytes are not
-    reported again as equal pixels of the same release.
+    ``index`` is the position of the looked-up pair. ``by`` is what is equal; equal bytes are not reported as
+    equal pixels of the same release, too.
     """
 
     index: int
@@ -69,16 +71,24 @@ class RegistryHit:
     version: str
 
     def carried_over(self, name: str) -> bool:
-        """Tell whether this is an earlier version of the release ``name``: no duplicate then."""
+        """Whether this is an earlier version of the release ``name``, hence not a duplicate."""
         return self.name == name
 
 
 @dataclass(frozen=True, slots=True)
 class AffectedRelease:
-    """A release that still stands in the registry and leans on a removed one.
+    """A registered release that depends on a removed one.
 
-    ``shared`` objects are in both by their bytes; ``supersedes`` when it replaces the removed
-    version; ``dropped_against`` when objects were left out of it because the removed one had them.
+    Attributes
+    ----------
+    entry : RegistryEntry
+        The dependent release.
+    shared : int
+        Number of objects that are in both releases, byte for byte.
+    supersedes : bool
+        Whether it replaces the removed version.
+    dropped_against : bool
+        Whether objects were dropped from it because the removed release contains them.
     """
 
     entry: RegistryEntry
@@ -89,10 +99,10 @@ class AffectedRelease:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The registry in the folder ``path``; a folder without one is an empty registry.
+    """The registry in the folder ``path``; a folder without database is an empty registry.
 
-    Every method may raise `IntegrityError` (the file is damaged) and `EnvironmentFailure` (the disk
-    failed, or another process is changing the registry).
+    All methods may raise `IntegrityError` (the database is damaged) and `EnvironmentFailure` (the disk
+    failed, or another process is writing to the registry).
     """
 
     path: Path
@@ -112,18 +122,24 @@ class Registry:
         release : Path
             A published release.
         relies_on : iterable of (name, version)
-            Releases against which objects were dropped from this one.
+            Releases because of which objects were dropped from this one.
         verified : bool
-            The caller has only just digested every file of it.
+            Whether the caller has just digested all of its files.
         tiles : iterable of bytes
             Digests of the tiles of its slides, which no manifest states; they count as pixels.
+
+        Returns
+        -------
+        RegistryEntry
+            The release as registered.
 
         Raises
         ------
         IntegrityError
-            When the release is not intact.
+            The release is not intact.
         UsageError
-            When another release of this name and version is registered, or ``relies_on`` names none.
+            Another release of this name and version is registered, or ``relies_on`` contains an unknown
+            release.
         """
         if not verified and verify_release(release, key=None).status != "intact":
             raise IntegrityError(
@@ -131,6 +147,7 @@ class Registry:
             )
         entry = _entry_of(release)
         with self._open(write=True) as db, db:
+            # IMMEDIATE takes the write lock first: a read lock that must be upgraded later can deadlock.
             db.execute("BEGIN IMMEDIATE")
             known = db.execute(
                 f"{_ENTRY} WHERE name = ? AND version = ?", (entry.name, entry.version)
@@ -153,23 +170,27 @@ class Registry:
     def add_embeddings(
         self, entry: RegistryEntry, model: str, batches: Iterable[Embeddings], vault: Vault, *, missing: int
     ) -> None:
-        """Store what models see of a registered release; what was there of these models is replaced.
+        """Store the embeddings of a registered release, replacing earlier ones of the same models.
 
         Parameters
         ----------
-        entry, model : Entry, str
-            The release, as `add` returned it, and the digest that names the models.
+        entry : RegistryEntry
+            The release, as `add` returned it.
+        model : str
+            Digest that identifies the models.
         batches : iterable of Embeddings
             At most `embeddings.PART` images each.
+        vault : Vault
+            Encrypts the embeddings.
         missing : int
-            Objects of the release that no model could look at.
+            Number of objects of the release that no model could read.
 
         Raises
         ------
         UsageError
-            When the release is not registered.
+            The release is not registered.
         KeyMaterialError
-            When the registry has embeddings under another key.
+            The registry has embeddings under another key.
         """
         counts: dict[str, int] = {}
         with self._open(write=True) as db, db:
@@ -186,17 +207,22 @@ class Registry:
             db.execute("INSERT INTO not_embedded VALUES (?, ?, ?)", (number, model, missing))
 
     def list(self) -> tuple[RegistryEntry, ...]:
-        """Return the registered releases by name, in the order they were added."""
+        """Return the registered releases by name, then by time of registration."""
         with self._open(write=False) as db:
             return tuple(RegistryEntry(*row) for row in db.execute(f"{_ENTRY} ORDER BY name, id"))
 
     def remove(self, name: str, version: str) -> tuple[AffectedRelease, ...]:
-        """Forget a release and return those that lean on it.
+        """Remove a release from the registry.
+
+        Returns
+        -------
+        tuple of AffectedRelease
+            The registered releases that depend on it.
 
         Raises
         ------
         UsageError
-            When it is not registered.
+            The release is not registered.
         """
         with self._open(write=True) as db, db:
             db.execute("BEGIN IMMEDIATE")
@@ -210,12 +236,12 @@ class Registry:
         return affected
 
     def lookup(self, digests: Iterable[tuple[str, str | None]]) -> Iterator[RegistryHit]:
-        """Return the hits of (sha256, pixels_sha256) pairs, in their order; consumed in batches.
+        """Yield the objects of earlier releases that equal looked-up ones, in the order of the input.
 
         Parameters
         ----------
         digests : iterable of (str, str or None)
-            Hexadecimal SHA-256 of the released bytes and of the decoded pixels, if known.
+            SHA-256 (hex) of the released bytes, and of the decoded pixels if known. Consumed in batches.
         """
         numbered = enumerate(digests)
         with self._open(write=False) as db:
@@ -229,7 +255,7 @@ class Registry:
                     yield RegistryHit(i, by, name, version)
 
     def missing(self, name: str, version: str, model: str) -> int | None:
-        """How many objects of a release these models could not look at; None where they did not look."""
+        """Return the number of objects that models could not read; None if the models did not run."""
         with self._open(write=False) as db:
             if db.execute("PRAGMA user_version").fetchone() == (1,):
                 return None
@@ -241,14 +267,15 @@ class Registry:
         return None if row is None else int(row[0])
 
     def embeddings(self, entry: RegistryEntry, model: str, vault: Vault) -> Iterator[Embeddings]:
-        """Yield what models saw of a release, by modality.
+        """Yield the embeddings of a release, by modality.
 
         Raises
         ------
         KeyMaterialError
-            When the key is not that of the registry, or something was changed.
+            The key is not that of the registry, or a part was modified.
         """
         with self._open(write=False) as db:
+            # Version 1 has no tables for embeddings; only a writer upgrades it.
             if db.execute("PRAGMA user_version").fetchone() == (1,):
                 return
             number = _number(db, entry.name, entry.version)
@@ -261,7 +288,7 @@ class Registry:
 
     @contextlib.contextmanager
     def _open(self, *, write: bool) -> Iterator[sqlite3.Connection]:
-        """Open for one call; to look up, read-only, so that a registry on a read-only disk serves."""
+        """Open the database for one call; read-only unless ``write``, for registries on read-only disks."""
         file = self.path / DATABASE
         with _failures():
             if write:
@@ -269,6 +296,8 @@ class Registry:
             present = file.exists()
             where = f"{file.absolute().as_uri()}?mode={'rw' if write else 'ro'}" if present else ":memory:"
             with contextlib.closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=30)) as db:
+                # Temporary tables contain digests of objects that may not be released; they must not reach
+                # the disk.
                 db.execute("PRAGMA temp_store = MEMORY")
                 db.execute("PRAGMA cache_size = -32768")  # KiB
                 if not present or (write and db.execute("PRAGMA user_version").fetchone() == (0,)):
@@ -283,6 +312,7 @@ class Registry:
                 yield db
 
 
+# CROSS JOIN fixes the join order in SQLite: few wanted rows against a large index.
 _LOOK_UP: Final = """
 SELECT wanted.i, 'bytes', release.name, release.version
 FROM wanted CROSS JOIN by_bytes ON by_bytes.digest = wanted.bytes
@@ -298,6 +328,7 @@ ORDER BY 1, 2, 3, 4
 
 def _make(folder: Path, file: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    # mkdir applies the umask, and an existing folder may have a wider mode.
     folder.chmod(0o700)
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -305,7 +336,7 @@ def _make(folder: Path, file: Path) -> None:
 
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
-    """Turn failures of SQLite and of the disk into errors of this program."""
+    """Convert failures of SQLite and of the disk to errors of this package."""
     try:
         yield
     except sqlite3.OperationalError as failure:
@@ -342,7 +373,7 @@ def _insert_release(db: sqlite3.Connection, entry: RegistryEntry) -> int:
 
 
 def _insert_digests(db: sqlite3.Connection, number: int, release: Path) -> None:
-    """Insert in sorted batches, so that a large tree is walked once a batch instead of once a row."""
+    """Insert digests in sorted batches: the B-tree is then traversed once per batch, not once per row."""
     for column, table in (("sha256", "by_bytes"), ("pixels_sha256", "by_pixels")):
         values = (
             v
@@ -361,7 +392,7 @@ def _insert_tiles(db: sqlite3.Connection, number: int, tiles: Iterable[bytes]) -
 
 
 def _require_key(db: sqlite3.Connection, vault: Vault) -> None:
-    """One registry has one key: try it on any part that is there."""
+    """Check that the key is that of the registry by decrypting any part."""
     row = db.execute(
         "SELECT sealed, root, embedding.model, modality, part FROM embedding"
         " JOIN release ON release.id = embedding.release LIMIT 1"

@@ -1,4 +1,4 @@
-"""RELEASE.json: what the release is called and the digests everything else hangs on."""
+"""RELEASE.json: identity of the release, and the digests that cover all of its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medsanitize.release.summary import Summary
 def root_document(release: Path, summary: Summary) -> bytes:
     """Return the bytes of RELEASE.json for the files of a release.
 
-    Its own member ``digest`` is the SHA-256 of the same document without it.
+    Its member ``digest`` is the SHA-256 of the same document without this member.
     """
     paths = [*layout.attested_files(release)]
     if (release / layout.ATTESTATION).exists():
@@ -30,6 +30,6 @@ def root_document(release: Path, summary: Summary) -> bytes:
 
 
 def self_digest(facts: dict[str, Any]) -> str:
-    """Return what RELEASE.json states of itself; the member ``digest`` is left out of it."""
+    """Return the ``digest`` of a RELEASE.json, computed without this member."""
     rest = {name: value for name, value in facts.items() if name != "digest"}
     return hashlib.sha256(document_json(rest)).hexdigest()

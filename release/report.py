@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs no network and no script and names no identifier."""
+"""The report: one HTML file without scripts, network access or identifiers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ _SIGNS: Final = {"passed": "✓", "flagged": "!", "failed": "✕", "not_run": "�
 
 @dataclass(frozen=True, slots=True)
 class ObjectRelation:
-    """A relation that only the holder may see: duplicates, objects of other releases.
+    """A relation between objects that only the data controller may see: a duplicate, an object of another
+    release.
 
-    ``here`` and ``there`` are paths or names of released objects, ``relation`` says how they relate.
+    ``here`` and ``there`` are paths or names of released objects; ``relation`` is how they are related.
     """
 
     here: str
@@ -52,7 +53,7 @@ class ObjectRelation:
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """One line of a chart; ``share`` is of the longest bar (or of the whole), 0 to 100."""
+    """A line of a bar chart; ``share`` is relative to the longest bar or to the whole, from 0 to 100."""
 
     name: str
     count: int
@@ -63,16 +64,21 @@ class _Bar:
 def render_report(
     summary: Summary, *, signer: str | None, links: Sequence[ObjectRelation] | None = None
 ) -> bytes:
-    """Return the report as a self-contained HTML page.
+    """Render the report as a self-contained HTML page.
 
     Parameters
     ----------
     summary : Summary
         The public account of the run.
     signer : str or None
-        Key id of the signer; None when the release is unsigned.
-    links : sequence of Link or None
-        Given only for the holder's version, which then says that it must not be published.
+        Key id of the signer; None if the release is unsigned.
+    links : sequence of ObjectRelation or None
+        Only for the version of the data controller, which then states that it must not be published.
+
+    Returns
+    -------
+    bytes
+        HTML in UTF-8.
     """
     shown = {"s": summary, "r": summary.release, "signer": signer, "links": links, **_view(summary)}
     return _template().render(shown).encode("utf-8")
@@ -80,9 +86,10 @@ def render_report(
 
 @cache
 def _template() -> Template:
-    """The page, compiled once for the public report and the holder's."""
+    """Compile the page once for both versions of the report."""
     from jinja2 import Environment, StrictUndefined
 
+    # Autoescape, because names and descriptions of the policy are shown; strict, so that typos fail.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -93,23 +100,24 @@ def _template() -> Template:
 def write_controller_report(
     path: Path, summary: Summary, *, links: Sequence[ObjectRelation], signer: str | None = None
 ) -> None:
-    """Write the holder's version of the report, which also shows links to other objects and releases.
+    """Write the report of the data controller, which also shows relations to other objects and releases.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     write_atomic(path, render_report(summary, signer=signer, links=links))
 
 
 def report_verdict(summary: Summary) -> tuple[str, str]:
-    """Return the tone (``good``, ``care``, ``bad``) and the one sentence the report opens with."""
+    """Return the tone (``good``, ``care`` or ``bad``) and the first sentence of the report."""
     by_result: dict[str, list[str]] = {}
     for gate in summary.gates:
         by_result.setdefault(gate.result, []).append(gate.name)
     if "failed" in by_result:
         return "bad", f"Failed: {', '.join(by_result['failed'])}. Nothing may be published."
+    # Checks that did not run come before flagged ones: nothing is claimed about their objects.
     if unread := _results(summary, "pixels")["not_run"]:
         objects = "1 object was" if unread == 1 else f"{_count(unread)} objects were"
         return "care", f"Released. {objects} not checked for burned-in text."
@@ -154,7 +162,7 @@ def _view(summary: Summary) -> dict[str, Any]:
 
 
 def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
-    """Upper bounds of matches and of copies in words; none where the gate promised nothing."""
+    """Describe the upper bounds of matches and copies; empty if the gate established none."""
     if made is None or made.bound is None:
         return []
     told = [("Match a training patient, of all generated images", f"{made.bound:.3%}")]
@@ -166,9 +174,10 @@ def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
 
 
 def _results(summary: Summary, check: str) -> dict[str, int]:
-    """Return objects by result of a check; what no result accounts for was not run."""
+    """Return the number of objects by result of a check."""
     stated = summary.checks.get(check, {})
     results = {result: stated.get(result, 0) for result in _RESULTS}
+    # Objects without a result count as not run: the report never claims more than was recorded.
     results["not_run"] += max(0, summary.objects - sum(results.values()))
     return results
 
@@ -182,7 +191,7 @@ def _actions(actions: Mapping[str, int]) -> list[tuple[str, _Bar]]:
 
 
 def _bars(counts: Mapping[str, int], notes: Mapping[str, str] | None = None) -> list[_Bar]:
-    """Return bars, the longest first, equal ones by name."""
+    """Return bars ordered by length, then by name."""
     longest = max(counts.values(), default=0)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [
@@ -208,5 +217,5 @@ def _size(number: int) -> str:
 
 
 def _words(term: str) -> str:
-    """A result as people read it: ``not_run`` is "not run"."""
+    """Format a result for readers: ``not_run`` as "not run"."""
     return term.replace("_", " ")

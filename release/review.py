@@ -1,4 +1,4 @@
-"""The review: the pages on which a person decides. For the holder's eyes alone, since they show values."""
+"""The review pages, on which a person decides. They contain PHI."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ Row = tuple[int, str, str, str, str]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReviewCard:
-    """Something to decide. ``choices`` are (verdict, label); pictures are data URIs, empty without one.
+    """A review item.
 
-    ``id`` is how a decision names it; ``title`` says in one line what it is; ``note`` adds to that.
+    Attributes
+    ----------
+    id : str
+        Identifies the item in decisions.
+    rule : str
+        The rule that made it an item.
+    title, note : str
+        What it is, in one line; additional information.
+    choices : tuple of (str, str)
+        Verdict and label of each possible decision.
+    before, after : str
+        Images as data URIs; empty if there are none.
+    header : tuple of Row
+        Lines of the header to show.
     """
 
     id: str
@@ -37,7 +50,7 @@ class ReviewCard:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuarantineEntry:
-    """An object in quarantine: where it lies with the holder, and why."""
+    """A quarantined object: its path, which only the data controller knows, and why it is quarantined."""
 
     path: str
     place: str
@@ -51,9 +64,9 @@ class QuarantineEntry:
 class ReviewPage:
     """One page of a review.
 
-    ``ending`` is how the run ended. ``id`` is what decisions are bound to, ``digest`` what an approval
-    is; ``number`` of ``pages``, whose file names are ``names``. ``reasons`` tells each rule of
-    ``refusals`` in plain words (why, what to do).
+    ``ending`` is how the run ended. Decisions are bound to ``id``, approvals to ``digest``. ``number`` is the
+    position among the pages, whose file names are ``names``. ``reasons`` explains each rule of ``refusals``
+    (why, what to do).
     """
 
     name: str
@@ -79,7 +92,7 @@ class ReviewPage:
 
     @property
     def groups(self) -> dict[str, list[QuarantineEntry]]:
-        """Refusals by rule, the commonest rule first."""
+        """Quarantined objects by rule, the most frequent rule first."""
         found: dict[str, list[QuarantineEntry]] = {}
         for one in self.refusals:
             found.setdefault(one.rule, []).append(one)
@@ -90,19 +103,23 @@ class ReviewPage:
 
 
 def data_uri(picture: bytes) -> str:
-    """A PNG or JPEG as a URI that needs no file; empty for anything else."""
+    """Encode a PNG or JPEG as a data URI; empty for any other content."""
     kinds = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
     kind = next((kind for magic, kind in kinds.items() if picture.startswith(magic)), None)
     return f"data:image/{kind};base64,{b64encode(picture).decode()}" if kind else ""
 
 
 def render_review_page(page: ReviewPage) -> bytes:
-    """Return a page as self-contained HTML: every value is escaped, and no script but its own may run."""
+    """Render a page as self-contained HTML.
+
+    All values are escaped, and a content security policy allows only the script of the page itself.
+    """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["count"] = "{:,}".format
     source = files("medsanitize.release").joinpath("review.html").read_text("utf-8")
+    # Hash of the only permitted script: injected markup could otherwise run code next to PHI.
     script = source.partition("<script>")[2].partition("</script>")[0]
     allowed = b64encode(sha256(script.encode()).digest()).decode()
     return environment.from_string(source).render(page=page, allowed=allowed).encode("utf-8")

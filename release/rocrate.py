@@ -1,4 +1,4 @@
-"""ro-crate-metadata.json: the release as an RO-Crate 1.2, for data repositories."""
+"""ro-crate-metadata.json: the release as RO-Crate 1.2, for data repositories."""
 
 from __future__ import annotations
 
@@ -111,6 +111,7 @@ def _agent(name: str, contact: Contact) -> dict[str, Any]:
 def _license(license_: str | None) -> list[dict[str, Any]]:
     if license_ is None:
         return []
+    # RO-Crate 1.2 describes a license as an entity; without a URL it is a local one.
     name = license_ if license_.startswith(("https://", "http://")) else "#license"
     return [{"@id": name, "@type": "CreativeWork", "name": license_}]
 

@@ -1,4 +1,4 @@
-"""What a run amounts to: all that the evidence and the report say, and no identifier."""
+"""The public account of a run: all content of evidence and report, without identifiers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Standing = Literal["met", "not_met", "needs_review"]
 
 @dataclass(frozen=True, slots=True)
 class GateSummary:
-    """One check of the whole release. ``detail`` is a public sentence, without values or paths."""
+    """A check of the whole release; ``detail`` is a public sentence without values or paths."""
 
     name: str
     result: GateResult
@@ -23,7 +23,7 @@ class GateSummary:
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """How the release stands by one of the guidelines A1 to A7 of Holub et al. 2023; ``why`` is public."""
+    """Result for one of the guidelines A1 to A7 of Holub et al. 2023; ``why`` is public."""
 
     code: str
     name: str
@@ -33,7 +33,7 @@ class Guideline:
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """An accompanying table of the release; ``path`` is relative to the release's root."""
+    """An accompanying table; ``path`` is relative to the root of the release."""
 
     name: str
     path: str
@@ -43,9 +43,10 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """A table of figures on synthetic images; ``texts`` columns from the left hold words, the others numbers.
+    """A table of figures about synthetic images.
 
-    The cells are text already, with their intervals.
+    The first ``texts`` columns contain text, the others numbers. Cells are already formatted, with their
+    intervals.
     """
 
     caption: str
@@ -56,26 +57,31 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticSummary:
-    """What became of the originals that were replaced, and of the synthetic images in their place.
+    """Originals that were replaced, and the synthetic images that replace them.
 
     Attributes
     ----------
-    replaced, asked, released, removed
-        Originals dropped; synthetic images asked for, released, and removed because they matched somebody.
-    state, label, bound
-        What the gate concluded, what the images may be called (empty unless it passed), and the upper bound
-        of the share of them that match a training patient.
-    model
-        SHA-256 of the generator, hexadecimal.
-    statement
-        Everything behind the verdict, in public sentences.
-    grid
-        Some of the released synthetic images side by side, PNG in base 64; empty where there are none.
-    copy_rate, residual
-        Upper bounds of the share of copies among what the generator makes, and among what is left when
-        matches are removed; None unless it passed.
+    replaced : int
+        Dropped originals.
+    asked, released, removed : int
+        Synthetic images requested, released, and removed because they match a training patient.
+    state : str
+        Verdict of the privacy gate.
+    label : str
+        What the images may be called; empty unless the gate passed.
+    bound : float or None
+        Upper bound of the fraction of them that match a training patient.
+    model : str
+        SHA-256 (hex) of the generator.
+    statement : tuple of str
+        The basis of the verdict, in public sentences.
+    grid : str
+        Some of the released images as one PNG in base 64; empty if there are none.
+    copy_rate, residual : float or None
+        Upper bound of the fraction of copies among generated images, and after matches are removed; None
+        unless the gate passed.
     quality, figures
-        Public sentences on how good the released images are, and the figures.
+        Public sentences about the quality of the released images, and tables of figures.
     """
 
     replaced: int
@@ -98,49 +104,49 @@ class SyntheticSummary:
 class Summary:
     """The public account of a run.
 
-    Counts are of objects unless said otherwise; mappings go from a name to a count. Nothing here
-    names a patient, a source file or an element's value.
+    Counts are of objects unless stated otherwise; mappings are from name to count. Nothing in it identifies a
+    patient, a source file or an element value.
 
     Parameters
     ----------
     release : Release
-        The policy's ``release`` section, as far as it is public.
+        The public part of the policy's ``release`` section.
     preset, policy_digest, tool_version : str
-        Preset of the policy, ``sha256`` of its canonical form in hex, version of this program.
+        Preset of the policy, SHA-256 (hex) of its canonical form, version of this package.
     outcomes : mapping
         ``released``, ``dropped``, ``quarantined``.
     modalities, sop_classes : mapping
-        Released objects by modality (``CT``) and by SOP Class UID.
+        Released objects by modality (such as ``CT``) and by SOP Class UID.
     patients, studies, series, objects, bytes : int
-        What is released.
+        Size of the release.
     actions : mapping
         Changes to attributes: ``replaced``, ``emptied``, ``removed``, ``cleaned``, ``uid``, ``kept``.
     rules : mapping
         Changes by rule id, over all released objects.
     meanings : mapping
-        Rule id to one plain sentence, for the report; a rule without one is shown by its id alone.
+        Rule id -> sentence for the report; rules without one are shown by their id.
     kinds : mapping
-        Released objects by kind (``dicom``, ``raster``).
+        Released objects by kind (``dicom``, ``raster``, ``slide``).
     dropped, quarantined : mapping
         Objects that were not released, by rule id.
     options : tuple of (code, meaning)
-        The de-identification methods of CID 7050 that were used.
-    gates : tuple of Gate
-        Every gate of the run, those not run included.
+        De-identification methods of CID 7050 that were used.
+    gates : tuple of GateSummary
+        All gates, including those not run.
     checks : mapping
-        Per check of the manifest (``pixels`` ...): result to number of released objects.
+        For each check of the manifest (``pixels``, ...): result -> number of released objects.
     duplicates_dropped, pixel_equal_flagged, pixel_regions_cleaned : int
-        Duplicates by bytes, released objects with equal pixels elsewhere, cleaned regions.
+        Dropped duplicates, released objects with equal pixels in another object, blanked regions.
     supersedes : str or None
         Version of the same release that this one replaces.
     public_prior : tuple of str
-        ``name version`` of earlier releases that the policy lists as public and that overlap.
+        ``name version`` of overlapping earlier releases that the policy lists as public.
     tables : tuple of TableSummary
         Accompanying tables.
     guidelines : tuple of Guideline
-        The checklist of Holub et al. 2023, in its order; empty when it was not gone through.
-    synthetic : Synthetic or None
-        What stands in place of originals; None when none was replaced.
+        The checklist of Holub et al. 2023, in its order; empty if it was not evaluated.
+    synthetic : SyntheticSummary or None
+        Synthetic images; None if no image was replaced.
     """
 
     release: Release
@@ -174,21 +180,21 @@ class Summary:
     synthetic: SyntheticSummary | None = None
 
     def missing_metadata(self) -> tuple[str, ...]:
-        """Return the public fields of the release that its owner left out, in the policy's order."""
+        """Return the public fields that the policy leaves empty, in the policy's order."""
         names = ("date", "description", "creator", "license", "contact", "ethics")
         return tuple(name for name in names if getattr(self.release, name) is None)
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesisStatement:
-    """That a release holds synthetic images, as a sentence, and the SHA-256 of their generator."""
+    """A sentence stating that a release contains synthetic images, and the SHA-256 of their generator."""
 
     sentence: str
     generator: str
 
 
 def synthesis_statement(summary: Summary) -> SynthesisStatement | None:
-    """What is to be said of the synthetic images of a release; None where it has none."""
+    """Return the statement about the synthetic images of a release; None if it has none."""
     made = summary.synthetic
     if made is None or not made.released:
         return None
@@ -201,7 +207,7 @@ def synthesis_statement(summary: Summary) -> SynthesisStatement | None:
 
 
 def _bounds(made: SyntheticSummary) -> str:
-    """Upper bounds of matches and copies among what the generator draws, and of copies among what is left."""
+    """Describe the upper bounds of matches and copies."""
     if made.bound is None:
         return ""
     told = f", at most {made.bound:.3%} of its images match a training patient"

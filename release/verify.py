@@ -1,4 +1,4 @@
-"""Verifying a release: every changed, missing or added byte, and in which file it is."""
+"""Verify a release: find changed, missing and added files."""
 
 from __future__ import annotations
 
@@ -33,10 +33,17 @@ _IDENTITY = ("name", "version", "mode", "supersedes")
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What was found.
+    """Result of a verification.
 
-    ``signer`` is ``checked`` when the given key signed this release, ``not checked`` when it is
-    signed and no key was given or the signature failed, ``unsigned`` when there is no attestation.
+    Attributes
+    ----------
+    status : str
+        ``intact`` or ``not intact``.
+    signer : str
+        ``checked``: the given key signed this release. ``not checked``: the release is signed, but no key was
+        given or the signature is wrong. ``unsigned``: there is no attestation.
+    problems : tuple of (str, Fault)
+        Path and fault of each affected file.
     """
 
     status: Literal["intact", "not intact"]
@@ -50,36 +57,37 @@ class VerificationResult:
 
 @dataclass(slots=True)
 class _Problems:
-    """Collects problems; a path is reported once, with the first fault found."""
+    """Collects problems; each path is reported once, with the first fault found."""
 
     found: dict[str, Fault] = field(default_factory=dict)
 
     def add(self, path: str, fault: Fault) -> None:
+        # Escaped, because file names of a hostile release may contain terminal control sequences.
         self.found.setdefault(path.encode("unicode_escape").decode("ascii"), fault)
 
 
 class ReleaseFiles(Protocol):
-    """The files of a release, wherever they lie."""
+    """The files of a release, in a folder or a store."""
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Everything there is, in the order of `layout.order_of`."""
+        """Yield all files and empty folders, in the order of `layout.path_order`."""
 
     def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
-        """Each of some files with the SHA-256 that its bytes have now; None where it cannot be read."""
+        """Yield each named file with the SHA-256 of its current bytes; None if it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """Files of a folder."""
+    """Files of a local folder."""
 
     path: Path
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Everything below the folder; links are not followed."""
+        """Yield everything below the folder; links are not followed."""
         return walk_files(self.path)
 
     def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
-        """One file after the other."""
+        """Digest the files one after the other."""
         for one in named:
             try:
                 yield one, digest_file(self.path / one.path)
@@ -90,24 +98,29 @@ class FolderFiles:
 def verify_release(
     release: Path, *, key: Path | None, files: ReleaseFiles | None = None
 ) -> VerificationResult:
-    """Compare a release with its own evidence, byte for byte.
+    """Compare all files of a release with its evidence.
 
     Parameters
     ----------
     release : Path
-        The release folder, or one that holds RELEASE.json, SHA256SUMS, attestation and manifests as they lie
-        elsewhere. It is only read.
+        The release folder, or a local copy of RELEASE.json, SHA256SUMS, attestation and manifests of a
+        release in a store. It is only read.
     key : Path or None
-        The signer's public key (PEM). A release that this key did not sign is not intact.
-    files : Files, optional
-        All files of the release, where that is not the folder.
+        Public key (PEM) of the signer. A release that this key did not sign is not intact.
+    files : ReleaseFiles, optional
+        All files of the release, if they are not in the folder.
+
+    Returns
+    -------
+    VerificationResult
+        What was found.
 
     Raises
     ------
     UsageError
-        When there is no folder, or the key is not a public key.
+        There is no folder, or the key is not a public key.
     EnvironmentFailure
-        When the folder cannot be read.
+        The folder cannot be read.
     """
     public = None if key is None else load_public_key(key)
     if not release.is_dir():
@@ -127,6 +140,7 @@ def verify_release(
     checked = False
     if signed:
         checked = _check_attestation(release, root, public, problems)
+    # An expected signature that is missing may have been removed together with what it covered.
     elif public is not None:
         problems.add(layout.ATTESTATION, "missing")
     return VerificationResult(
@@ -137,14 +151,16 @@ def verify_release(
 
 
 def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
-    """Return RELEASE.json; an empty one when it cannot be trusted at all."""
+    """Return RELEASE.json; an empty mapping if it cannot be trusted."""
     try:
         content = (release / layout.ROOT).read_bytes()
         root = json.loads(content)
+        # Only the canonical spelling is accepted, so that equal content always has the same digest.
         if document_json(root) != content or root["digest"] != self_digest(root):
             problems.add(layout.ROOT, "changed")
             return {}
         expected = dict(root["digests"])
+        # Unknown paths are refused: they could point out of the release.
         named = all(layout.is_attested_file(path) or path == layout.ATTESTATION for path in expected)
         members = {"format", "digests", "digest", *_IDENTITY}
         if set(root) != members or root["format"] != layout.FORMAT_VERSION or not named:
@@ -154,6 +170,7 @@ def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
     except FileNotFoundError:
         problems.add(layout.ROOT, "missing")
         return {}
+    # Every error that malformed JSON can cause; a hostile file must not end verification.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         problems.add(layout.ROOT, "unreadable")
         return {}
@@ -161,7 +178,7 @@ def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
 
 
 def _check_digests(release: Path, expected: dict[str, str], problems: _Problems) -> bool:
-    """Tell whether each named file is there and has its digest."""
+    """Whether every named file exists and has its digest."""
     faults: dict[str, Fault] = {}
     for path, digest in expected.items():
         if not (release / path).is_file():
@@ -174,7 +191,7 @@ def _check_digests(release: Path, expected: dict[str, str], problems: _Problems)
 
 
 def _check_files(release: Path, files: ReleaseFiles, root: dict[str, Any], problems: _Problems) -> None:
-    """Hold what lies there against SHA256SUMS."""
+    """Compare existing files with SHA256SUMS."""
     apart = {layout.SUMS, layout.ROOT}
     if layout.ATTESTATION in root.get("digests", {layout.ATTESTATION: ""}):
         apart.add(layout.ATTESTATION)
@@ -189,7 +206,7 @@ def _check_files(release: Path, files: ReleaseFiles, root: dict[str, Any], probl
 def _in_both(
     sums: Iterator[Checksum], walked: Iterator[FolderEntry], apart: set[str], problems: _Problems
 ) -> Iterator[Checksum]:
-    """Merge SHA256SUMS with a walk, both ordered alike; what is not in both, or is no file, is a problem."""
+    """Merge SHA256SUMS with a walk in the same order; report entries that differ or are no regular files."""
     expected = next(sums, None)
     for found in walked:
         if found.path in apart and found.kind == "file":
@@ -220,7 +237,7 @@ def _sums(release: Path, problems: _Problems) -> Iterator[Checksum]:
 
 
 def _check_manifests(release: Path, problems: _Problems) -> None:
-    """Read every page of both manifests and hold the objects' digests against SHA256SUMS."""
+    """Read all pages of both manifests and compare the objects' digests with SHA256SUMS."""
     parts = layout.object_manifests(release)
     if not parts:
         problems.add(layout.OBJECTS, "missing")
@@ -245,7 +262,7 @@ def _check_manifests(release: Path, problems: _Problems) -> None:
 
 
 def _check_attestation(release: Path, root: dict[str, Any], public: Any, problems: _Problems) -> bool:
-    """Tell whether the given key signed exactly these files and this RELEASE.json."""
+    """Whether the given key signed exactly these files and this RELEASE.json."""
     try:
         content = open_envelope((release / layout.ATTESTATION).read_bytes(), public)
         subject = {entry["name"]: entry["digest"]["sha256"] for entry in content["subject"]}
@@ -256,6 +273,7 @@ def _check_attestation(release: Path, root: dict[str, Any], public: Any, problem
     except (OSError, KeyError, TypeError):
         problems.add(layout.ATTESTATION, "unreadable")
         return False
+    # The attestation must cover all files that RELEASE.json lists, not only some of them.
     agrees = True
     if set(subject) != set(root.get("digests", subject)) - {layout.ATTESTATION}:
         problems.add(layout.ATTESTATION, "contradictory")
