@@ -1,1 +1,1 @@
-"""Readers and writers of file formats. They know bytes and limits, but neither policies nor patients."""
+"""Readers and writers of file formats. They apply size limits, but no policy decisions."""

@@ -34,7 +34,7 @@ class TextLine:
     text: str
 
     def __repr__(self) -> str:
-        # The text can be PHI, so that no repr may show it.
+        # The text can be PHI and must not appear in logs.
         return f"Line({self.area})"
 
 

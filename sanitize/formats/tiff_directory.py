@@ -125,9 +125,9 @@ class ValueRanges:
 
     Attributes
     ----------
-    starts : (n,) uint64
+    starts : ndarray of uint64, shape (n,)
         Start of each value, sorted.
-    furthest : (n + 1,) uint64
+    furthest : ndarray of uint64, shape (n + 1,)
         Largest end of the first k values, for k from 0.
     """
 

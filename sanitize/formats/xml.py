@@ -28,7 +28,7 @@ def parse_xml(data: bytes) -> Element:
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     # Searched as UTF-8: UTF-16 would hide a declaration from the pattern.
     plain = data.decode("utf-16", "replace").encode() if wide else data
-    # Entities need a document type declaration; without it, neither expansion bombs nor external files.
+    # Without a document type there are no entities: no expansion bombs and no external files.
     if len(data) > _MOST_BYTES or _DECLARATION.search(plain):
         raise Quarantined("slide-xml", "description")
     # The declared encoding is overridden: TIFF writers store ASCII in tag 270 but declare UTF-16.

@@ -42,7 +42,7 @@ class RasterFile:
 
 
 def is_raster(data: Buffer) -> bool:
-    """Return whether the bytes are a PNG, JPEG or TIFF file."""
+    """Return whether the bytes are a PNG, JPEG or TIFF file, and not a DICOM object."""
     # A preamble can make a file both TIFF and DICOM (PS3.10 7.1); it is then read as DICOM.
     return detect_format(data) is not None and bytes(data[128:132]) != b"DICM"
 
@@ -148,7 +148,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         _require_blanked(pages, [png_colors(made)], found.masks)
         return RasterFile(made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, doubts)
 
-    # -- what the policy says -----------------------------------------------------------------
+    # -- policy decisions ---------------------------------------------------------------------
 
     def _reads(self) -> bool:
         """Return whether burned-in text is searched; every image can have some."""

@@ -105,6 +105,16 @@ def decode_frame(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Sa
 def encode_frame(samples: Samples, old: bytes, syntax: TransferSyntax, geometry: Geometry) -> bytes:
     """Encode ``samples`` in the syntax and precision of the frame ``old``.
 
+    Parameters
+    ----------
+    samples : ndarray, shape (rows, columns) or (rows, columns, samples)
+        As ``decode_frame`` returns them.
+    old : bytes
+        The frame to replace, for its precision.
+    syntax : TransferSyntax
+    geometry : Geometry
+        Attributes of the data set.
+
     Raises
     ------
     Quarantined

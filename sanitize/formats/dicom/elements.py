@@ -60,7 +60,8 @@ def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -
     Raises
     ------
     Quarantined
-        ``too-deep`` below ``depth`` nested sequences, ``malformed-sequence`` or ``truncated``.
+        ``too-deep`` if more than ``depth`` sequences are nested, ``malformed-sequence``, ``truncated`` or
+        another rule of ``read_element_header``.
     """
     if depth < 0:
         raise Quarantined("too-deep", "sequences")

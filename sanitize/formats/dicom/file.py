@@ -121,7 +121,7 @@ def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
 
 
 def _really(buf: Buffer, start: int, syntax: TransferSyntax) -> TransferSyntax:
-    """Return the syntax in which the data set is encoded, if it is not the declared one."""
+    """Return the syntax in which the data set is really encoded."""
     # Some writers declare an explicit syntax and write implicit VR.
     guess = _guess(buf, start)
     if guess is None or syntax.codec != "native" or guess.layout == syntax.layout:

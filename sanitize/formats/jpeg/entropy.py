@@ -21,7 +21,7 @@ _SOS, _DHT, _DRI, _PROGRESSIVE = 0xDA, 0xC4, 0xDD, 0xC2
 _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
 # Symbol of bits that are no code; larger than every step, so that the block loop can check it last.
 _NO_CODE = 1 << 20
-# Steps of end of block: it leaves every block.
+# Steps of an end-of-block code: past the last coefficient of any block.
 _LAST = 64
 # Progressive files of many scans take long to walk; encoders write about ten.
 _MOST_SCANS = 100

@@ -57,8 +57,6 @@ def strip_jpeg_metadata(frame: bytes) -> bytes:
     bytes
         The same object if there was nothing to remove.
 
-    Returns the same object when there was nothing to cut.
-
     Raises
     ------
     Quarantined
@@ -193,7 +191,7 @@ def _parameters(header: _Frame, marker: int, body: bytes) -> None:
         return
     if marker == _LSE and len(body) == 11 and body[0] == 1:
         limit, *thresholds = (int.from_bytes(body[at : at + 2], "big") for at in range(1, 9, 2))
-        # 0 selects the default; the others must ascend (T.87 C.2.4.1.1), which leaves no room for text.
+        # 0 selects the default; thresholds ascend and do not exceed MAXVAL (T.87 C.2.4.1.1).
         set_ones = [value for value in thresholds if value]
         if set_ones == sorted(set_ones) and (not limit or not set_ones or set_ones[-1] <= limit):
             return

@@ -193,7 +193,7 @@ def _inner(data: Buffer, header: TiffHeader, pages: list[Directory], *tags: int)
         try:
             yield read_directory(data, header, place)[0]
         except Quarantined:
-            # It is dropped in any case.
+            # These directories are dropped anyway.
             continue
 
 
