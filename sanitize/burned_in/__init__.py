@@ -1,1 +1,1 @@
-"""Burned-in text: frames read, text found and judged, what identifies blanked, frames written back."""
+"""Burned-in text (PS3.15 E.3.1): detection, recognition, classification and blanking."""

@@ -1,4 +1,4 @@
-"""Which areas of a frame are blanked."""
+"""Geometry of the areas of a frame that are blanked."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from medsanitize.sanitize.burned_in.rendering import Picture
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from numpy.typing import NDArray
 
+# Least correlation of two patches with the same content.
 _ALIKE = 0.5
+# Standard deviation (gray values) below which a patch shows nothing to recognize.
 _FLAT = 2.0
 
 
 def is_inside(inner: Area, outer: Area) -> bool:
-    """Whether ``inner`` lies wholly in ``outer``."""
+    """Return whether ``inner`` is completely inside ``outer``."""
     return inner[0] >= outer[0] and inner[1] >= outer[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
 
 
 def covered_fraction(one: Area, other: Area) -> float:
-    """The part of ``one`` that ``other`` covers, 0 to 1."""
+    """Return the fraction of ``one`` that ``other`` covers, 0 to 1."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     whole = (one[2] - one[0]) * (one[3] - one[1])
@@ -30,13 +32,13 @@ def covered_fraction(one: Area, other: Area) -> float:
 
 
 def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
-    """The areas in order of place, without those that lie in another."""
+    """Sort areas and remove those that are inside another one."""
     unique = sorted(set(areas))
     return tuple(one for one in unique if not any(other != one and is_inside(one, other) for other in unique))
 
 
 def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:
-    """One area around all that overlap, so that no part of a frame lies in two."""
+    """Replace overlapping areas by the area around them, until no two overlap."""
     apart: list[Area] = []
     for area in sorted(areas):
         while touching := [one for one in apart if covered_fraction(one, area) > 0]:
@@ -48,7 +50,14 @@ def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:
 
 
 def areas_outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, ...]:
-    """All of a frame of ``shape`` (rows, columns) but the areas in ``kept``, as areas that do not overlap."""
+    """Return the complement of areas as areas that do not overlap.
+
+    Parameters
+    ----------
+    kept : sequence of Area
+    shape : tuple of int
+        Rows and columns of the frame.
+    """
     rows, columns = shape
     edges = sorted({0, rows, *(min(max(y, 0), rows) for one in kept for y in (one[1], one[3]))})
     found: list[Area] = []
@@ -64,20 +73,20 @@ def areas_outside(kept: Sequence[Area], shape: tuple[int, int]) -> tuple[Area, .
 
 @dataclass(slots=True)
 class RepeatedAreas:
-    """Areas blanked in one frame, found again in frames that show the same there.
+    """Areas blanked in one frame, found in other frames with the same content.
 
-    Text that stands still over a moving image is not read alike in every frame.
+    Static text over a moving image may be legible in some frames only, but must be blanked in all of them.
     """
 
     _patches: dict[Area, NDArray[np.float32]] = field(default_factory=dict)
 
     def add(self, area: Area, picture: Picture) -> None:
-        """Remember what a frame shows in ``area`` before it is blanked."""
+        """Store the content of ``area`` before it is blanked."""
         if not any(is_inside(area, known) for known in self._patches):
             self._patches[area] = _normalised(picture, area)
 
     def seen_in(self, picture: Picture) -> list[Area]:
-        """The areas in which ``picture`` shows what was remembered."""
+        """Return the areas in which ``picture`` has the stored content."""
         found = []
         for area, patch in self._patches.items():
             here = _normalised(picture, area)
@@ -87,7 +96,7 @@ class RepeatedAreas:
 
 
 def _normalised(picture: Picture, area: Area) -> NDArray[np.float32]:
-    """A patch with mean 0 and deviation 1; zeros where it is flat."""
+    """Return a patch with mean 0 and standard deviation 1; zeros if it is flat."""
     left, top, right, bottom = area
     patch = picture[top:bottom, left:right].astype(np.float32)
     spread = float(patch.std()) if patch.size else 0.0
@@ -99,7 +108,15 @@ def _normalised(picture: Picture, area: Area) -> NDArray[np.float32]:
 def fixed_areas(
     regions: Sequence[FixedRegion], maker: str, model: str, modality: str, geometry: Geometry
 ) -> tuple[Area, ...]:
-    """The policy's areas for this kind of device and image, within the frame."""
+    """Return the areas that the policy blanks for a device, clipped to the frame.
+
+    Parameters
+    ----------
+    regions : sequence of FixedRegion
+    maker, model, modality : str
+        Of the object; compared without regard to case.
+    geometry : Geometry
+    """
     found = []
     for region in regions:
         texts = ((region.manufacturer, maker), (region.model, model), (region.modality, modality))

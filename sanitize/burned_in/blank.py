@@ -1,4 +1,4 @@
-"""Blanking: areas are set to one value, nothing else changes."""
+"""Blanking: areas are set to one value, other pixels do not change."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ Samples = NDArray[Any]
 def blank_areas(
     samples: Samples, areas: Sequence[Area], geometry: Geometry, model: str, darkest: int | None = None
 ) -> Samples:
-    """A copy of one frame with every area set to what is shown black.
+    """Return a copy of one frame in which areas are displayed black.
 
     Parameters
     ----------
     samples : array
-        One frame as `codecs.decode` gives it.
+        One frame as returned by `decode_frame`.
     areas : sequence of Area
     geometry : Geometry
         Of the stored frame.
     model : str
         Photometric Interpretation of ``samples``.
-    darkest : int, optional
-        Index of the darkest colour of the palette, where there is one.
+    darkest : int or None
+        Index of the darkest color of a palette.
 
     Raises
     ------
-    Refused
-        ``pixels-not-rewritten`` unless the copy is flat inside the areas and equal everywhere else.
+    Quarantined
+        ``pixels-not-rewritten`` unless the copy is uniform inside the areas and equal everywhere else.
     """
     value = fill_value(samples, geometry, model, darkest)
     halved = is_422(geometry) and samples.shape[-1] == 4
     new = samples.copy()
     mask = np.zeros(samples.shape[:2], bool)
     for area in areas:
+        # With 4:2:2 subsampling two columns share their chroma: areas are widened to even columns.
         left, top, right, bottom = snap_area(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
         columns = slice(left // 2, right // 2) if halved else slice(left, right)
         new[top:bottom, columns] = value
         mask[top:bottom, columns] = True
     differs = new != samples
     if samples.dtype.kind == "f":
-        differs &= ~(np.isnan(new) & np.isnan(samples))
+        differs &= ~(np.isnan(new) & np.isnan(samples))  # NaN differs from itself
     if differs.ndim == 3:
         differs = differs.any(axis=-1)
     if bool((differs & ~mask).any()) or bool((new[mask] != value).any()):
@@ -56,10 +57,21 @@ def blank_areas(
 
 
 def fill_value(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
-    """The sample values that are shown black: the frame's own extreme where its values have none fixed."""
+    """Return the sample values that are displayed black; for gray frames the darkest value of the frame.
+
+    Parameters
+    ----------
+    samples : array
+    geometry : Geometry
+    model : str
+        Photometric Interpretation of ``samples``.
+    darkest : int or None
+        Index of the darkest color of a palette.
+    """
     kind = samples.dtype
     if darkest is not None:
         return np.asarray(darkest).astype(kind)
+    # Gray values have no fixed black (modality LUT, window), so the darkest value of the frame is used.
     if samples.ndim == 2:
         finite = samples[np.isfinite(samples)] if kind.kind == "f" else samples
         if not finite.size:

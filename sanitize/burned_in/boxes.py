@@ -1,4 +1,4 @@
-"""Where text stands in a frame: boxes, and how far beyond them must be blanked."""
+"""Boxes of text in a frame."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextBox:
-    """A line of text found in a frame.
+    """A line of text in a frame. Contains PHI.
 
-    ``left``, ``top``, ``right``, ``bottom`` are half-open pixel bounds within the frame; ``text`` is
-    what was read there, empty when nothing could be; ``score`` is how sure the reading is, 0 to 1.
+    Attributes
+    ----------
+    left, top, right, bottom : int
+        Half-open bounds in pixels of the frame.
+    text : str
+        Recognized text; empty if none was legible.
+    score : float
+        Certainty of the recognition, 0 to 1.
     """
 
     left: int
@@ -25,12 +31,12 @@ class TextBox:
 
     @property
     def height(self) -> int:
-        """Extent of the line across its reading direction, in pixels, whichever way it runs."""
+        """Extent across the reading direction in pixels, for horizontal and vertical lines."""
         return min(self.right - self.left, self.bottom - self.top)
 
 
 def area_to_blank(box: TextBox, shape: tuple[int, int]) -> TextBox:
-    """The area to blank so that nothing of the line stays: descenders, halos, cut first and last letters.
+    """Return the area to blank so that nothing of a line remains: descenders, halos, first and last letters.
 
     Parameters
     ----------
@@ -41,7 +47,7 @@ def area_to_blank(box: TextBox, shape: tuple[int, int]) -> TextBox:
     Returns
     -------
     TextBox
-        The box with half a line's height more at its ends and a quarter across, within the frame.
+        The box, extended by half its height at the ends and a quarter across, within the frame.
     """
     across, along = max(2, box.height // 4), max(3, box.height // 2)
     flat = box.right - box.left >= box.bottom - box.top

@@ -1,4 +1,4 @@
-"""Which of the lines found in a frame identify somebody."""
+"""Selection of the lines of a frame that identify a person."""
 
 from __future__ import annotations
 
@@ -13,51 +13,55 @@ from medsanitize.sanitize.burned_in.ocr import Frame, TextReader
 Terms = TypeVar("Terms", contravariant=True)
 
 LEGIBLE = 0.6
-"""Certainty from which a line counts as read."""
+"""Certainty from which a line counts as legible."""
+# Least letters of an illegible line that identifies, and its largest height in pixels.
 _LETTERS = 5
 _LARGEST = 64
+# Ratio of height to width from which a line is vertical.
 _TALL = 1.5
+# Boxes of one line: largest gap in line heights, and largest ratio of their heights.
 _GAP = 3.0
 _SIZES = 2.0
+# Largest gap (line heights) to a line to which a fragment belongs; less for laterality and projection.
 _BESIDE = 1.3
 _TOUCHING = 0.5
+# Most letters of a fragment.
 _SCRAP = 3
 _SIDES = frozenset("R L RT LT RE LI D G DX SX H V AP PA LAT".split())
 _LABEL_ENDS = (":", "：")
 
 
 class TextClassifier(Protocol[Terms]):
-    """What tells identifying text from other text; `TextCleaner` is one."""
+    """Decides which text identifies; implemented by `TextCleaner`."""
 
     def identifying(self, text: str, terms: Terms, *, noisy: bool) -> bool:
-        """Whether ``text`` identifies somebody; ``noisy`` when it was read by machine."""
+        """Return whether ``text`` identifies a person; ``noisy`` if it was read by OCR."""
 
 
 def find_identifying_boxes(
     boxes: tuple[TextBox, ...], cleaner: TextClassifier[Terms], terms: Terms
 ) -> tuple[TextBox, ...]:
-    """The boxes that identify somebody, each line judged alone and with what belongs to it.
-
-    What is evidently text and cannot be read identifies. A patch in which next to nothing is read is
-    anatomy, a ruler or a wedge of greys: it does not.
+    """Select the boxes that identify a person, by their own text and by that of their neighbors.
 
     Parameters
     ----------
     boxes : tuple of TextBox
-        All that was found in one frame.
-    cleaner : Cleaner
+        All boxes of one frame.
+    cleaner : TextClassifier
     terms
-        What is known of the patient, the study and the run.
+        Identifiers of the patient and study.
 
     Returns
     -------
     tuple of TextBox
-        Those to blank, in the order given, with their bounds as found (`grow` says what to blank).
+        The boxes to blank, in the order of ``boxes`` and with unchanged bounds (see `area_to_blank`).
     """
+    # Patches without letters are anatomy, rulers or gray scales; illegible text may be a name (fail closed).
     read = [box for box in boxes if _letters(box)]
     chosen = {box for box in read if _unreadable(box)}
     legible = [box for box in read if box.score >= LEGIBLE]
     chosen |= {box for box in legible if cleaner.identifying(box.text, terms, noisy=True)}
+    # Words that are harmless alone may be a name together, or the value of a label such as "Name:".
     for group in _groups(legible):
         rest = [box for box in group if box not in chosen]
         if _together(rest, cleaner, terms) or (
@@ -74,12 +78,21 @@ def find_identifying_boxes(
 def find_remaining_text(
     reader: TextReader, frame: Frame, cleaner: TextClassifier[Terms], terms: Terms
 ) -> tuple[TextBox, ...]:
-    """What still identifies in a frame after blanking: empty when the blanking is proved."""
+    """Return the identifying boxes of a frame after blanking; empty when the blanking is verified.
+
+    Parameters
+    ----------
+    reader : TextReader
+    frame : array of uint8, shape (rows, columns)
+    cleaner : TextClassifier
+    terms
+        Identifiers of the patient and study.
+    """
     return find_identifying_boxes(reader.read(frame), cleaner, terms)
 
 
 def _labelled(group: list[TextBox]) -> bool:
-    """Whether the group begins with a label, which may make a plain word after it a name."""
+    """Whether the group begins with a label, after which an ordinary word may be a name."""
     ends = (group[0], group[-1]) if _upright(group[0]) else group[:1]
     return any(_is_label(end) for end in ends)
 
@@ -89,7 +102,7 @@ def _is_label(box: TextBox) -> bool:
 
 
 def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterator[TextBox]:
-    """A few letters, or a label, straight beside what is chosen: they belong to it."""
+    """Fragments and labels directly next to a chosen box, to which they belong."""
     for one, other in pairwise(line):
         gap = _along(other, upright)[0] - _along(one, upright)[1]
         for box, beside in ((one, other), (other, one)):
@@ -98,7 +111,7 @@ def _scraps(line: list[TextBox], chosen: set[TextBox], upright: bool) -> Iterato
 
 
 def _reach(box: TextBox) -> float:
-    """How far from a line a box may stand and go with it, in heights; a side or projection stands alone."""
+    """Largest gap (line heights) at which a box belongs to a line; small for laterality and projection."""
     if _letters(box) > _SCRAP and not _is_label(box):
         return -inf
     return _TOUCHING if box.text.strip(" .").upper() in _SIDES else _BESIDE
@@ -109,12 +122,12 @@ def _letters(box: TextBox) -> int:
 
 
 def _unreadable(box: TextBox) -> bool:
-    """Whether several letters stand here that cannot be told; large ones always can."""
+    """Whether a box has several letters but no legible text; large letters are always legible."""
     return box.score < LEGIBLE and _letters(box) >= _LETTERS and box.height <= _LARGEST
 
 
 def _together(group: list[TextBox], cleaner: TextClassifier[Terms], terms: Terms) -> bool:
-    """Whether a group read as one line identifies, from either end where it runs upwards or downwards."""
+    """Whether the joined text of a group identifies; vertical groups are joined in both directions."""
     if len(group) < 2:
         return False
     words = [box.text for box in group]
@@ -123,7 +136,7 @@ def _together(group: list[TextBox], cleaner: TextClassifier[Terms], terms: Terms
 
 
 def _groups(boxes: list[TextBox]) -> Iterator[list[TextBox]]:
-    """Boxes that read as one: those of one line, and a label with the value below it."""
+    """Boxes that belong together: those of one line, and a label with the value below it."""
     for upright in (False, True):
         mine = [box for box in boxes if _upright(box) is upright]
         yield from (line for line in _lines(mine, upright) if len(line) > 1)
@@ -134,7 +147,7 @@ def _groups(boxes: list[TextBox]) -> Iterator[list[TextBox]]:
 
 
 def _lines(boxes: list[TextBox], upright: bool) -> list[list[TextBox]]:
-    """Boxes of one line, in order along it."""
+    """Group boxes by line, in reading order."""
     lines: list[list[TextBox]] = []
     for box in sorted(boxes, key=lambda one: _along(one, upright)):
         for line in lines:
@@ -164,7 +177,7 @@ def _below(label: TextBox, box: TextBox) -> bool:
 
 
 def _alike(one: TextBox, other: TextBox) -> bool:
-    """Whether two boxes are of letters of about one size."""
+    """Whether two boxes have letters of similar size."""
     return max(one.height, other.height) <= _SIZES * min(one.height, other.height)
 
 
@@ -173,5 +186,5 @@ def _along(box: TextBox, upright: bool) -> tuple[int, int]:
 
 
 def _upright(box: TextBox) -> bool:
-    """Whether the line runs from top to bottom or back."""
+    """Whether the line is vertical."""
     return box.bottom - box.top > _TALL * (box.right - box.left)

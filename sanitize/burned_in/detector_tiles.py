@@ -1,4 +1,4 @@
-"""Which parts of a picture the text detector is shown: plain ground costs nothing, memory has a bound."""
+"""Tiles of an image for the text detector: uniform areas are skipped, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 32
-"""Pixels: the sides of a picture, and of its tiles, are multiples of it."""
+"""Side of a block in pixels; the sides of images and tiles are multiples of it."""
+# Side and overlap of tiles in blocks: glyphs at the edge of one tile are complete in the next.
 _SIDE = 32
 _OVERLAP = 4
+# Contrast in gray values below which a block contains no part of a glyph.
 _PLAIN = 24
 
 
 def text_tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
-    """Overlapping parts that hold everything in a picture that could be a glyph, and some ground around it.
+    """Return overlapping tiles that contain all possible glyphs of an image, and some background.
 
     Parameters
     ----------
     picture : array of uint8, shape (rows, columns)
-        Both sides are multiples of `BLOCK`.
+        Both sides must be multiples of `BLOCK`.
 
     Yields
     ------
     tuple of slice
-        Rows and columns of one part: at most 1,024 by 1,024 pixels, or as many in another shape.
+        Rows and columns of a tile with at most 1024 x 1024 pixels, not necessarily square.
     """
     marked = _marked(picture)
     if not marked.any():
@@ -39,19 +41,19 @@ def text_tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
 
 
 def _marked(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which blocks of a picture are not too plain to hold a part of a glyph."""
+    """Blocks with enough contrast to contain a part of a glyph."""
     rows, columns = (side // BLOCK for side in picture.shape)
     blocks = picture.reshape(rows, BLOCK, columns, BLOCK)
     return np.asarray(blocks.max(axis=(1, 3)) - blocks.min(axis=(1, 3)) >= _PLAIN)
 
 
 def _extent(found: NDArray[np.intp], count: int) -> tuple[int, int]:
-    """From the block before the first that was found to the one after the last, of ``count``."""
+    """Range from the block before the first found one to the block after the last, within ``count``."""
     return max(0, int(found[0]) - 1), min(count, int(found[-1]) + 2)
 
 
 def _spans(first: int, last: int, most: int) -> Iterator[tuple[int, int]]:
-    """Overlapping spans of one length from ``first`` to ``last``, none longer than ``most`` or a side."""
+    """Overlapping spans of equal length from ``first`` to ``last``, none longer than ``most`` or `_SIDE`."""
     longest = max(most, _SIDE)
     count = max(1, -(-(last - first - _OVERLAP) // (longest - _OVERLAP)))
     length = -(-(last - first - _OVERLAP) // count) + _OVERLAP

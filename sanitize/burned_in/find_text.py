@@ -1,4 +1,4 @@
-"""Text in the frames of one object: what did not change since it was last looked at is not read again."""
+"""Text in the frames of one object; areas that did not change are not read again."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader, is_known_patch
 from numpy.typing import NDArray
 
+# Pixels around a change that are read again, for the letters to which it belongs.
 _AROUND = 32
+# Gray values by which a pixel differs if it changed; smaller differences are noise.
 _CHANGED = 6
+# Part of a frame from which it is read as a whole.
 _MOST = 0.6
 
 
 def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[TextBox, ...]]:
     """Read every frame of an object.
 
-    The first frame is read whole. Of each later frame the area around everything that changed is looked
-    at again, with the lines that reach into it, and lines in which something changed are read; the rest
-    keeps its text. Every pixel is compared with what it showed when it last changed, so slow changes add up.
+    The first frame is read completely. In later frames only the area around all changes is read, with the
+    lines that extend into it, and only lines with changed pixels are replaced.
 
     Parameters
     ----------
     reader : TextReader
     frames : iterable of arrays of uint8, shape (rows, columns)
-        In order; a change of shape begins anew.
+        In order; after a change of shape a frame is read completely.
 
     Yields
     ------
     tuple of TextBox
-        The text of each frame, as `TextReader.read` gives it.
+        The text of each frame, as returned by `TextReader.read`.
     """
     seen: Frame | None = None
     boxes: tuple[TextBox, ...] = ()
@@ -41,12 +43,13 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
             differs = np.maximum(seen, frame) - np.minimum(seen, frame) > _CHANGED
             if differs.any():
                 boxes = _reread(reader, frame, differs, boxes)
+                # Only the changed pixels, so that slow changes add up until they are read.
                 seen[differs] = frame[differs]
         yield boxes
 
 
 def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
-    """The area of all changes, with a margin for the letters they belong to and the lines they cut whole."""
+    """The area around all changes, with a margin for their letters, and extended to complete lines."""
     rows, columns = differs.shape
     lines, across = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     area = int(across[0]), int(lines[0]), int(across[-1]) + 1, int(lines[-1]) + 1
@@ -66,7 +69,7 @@ def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
 def _reread(
     reader: TextReader, frame: Frame, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
 ) -> tuple[TextBox, ...]:
-    """The text of the frame: lines in which nothing changed, and what is read beside them where it did."""
+    """The text of the frame: unchanged lines, and newly read lines in the changed area."""
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
     for box in reader.read_changes(frame, _area(differs, boxes), differs):

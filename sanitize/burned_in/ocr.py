@@ -1,8 +1,8 @@
-"""One frame in, lines of text out.
+"""Optical character recognition (OCR) of one frame.
 
-A frame is looked at twice with its local contrast evened out, which makes dark, bright and faint text
-alike whatever lies behind it: upright, enlarged until small glyphs are legible to the detector; and
-turned by a quarter, reduced if it is large, for lines that run upwards.
+The local contrast of the frame is normalized, so that dark, bright and faint text look alike on any
+background. The detector then runs twice: on the upright frame, enlarged until it finds small glyphs; and on
+the frame rotated by 90 degrees, reduced if it is large, for vertical lines.
 """
 
 from __future__ import annotations
@@ -16,33 +16,42 @@ from medsanitize.sanitize.burned_in.ocr_models import OcrModels
 from numpy.typing import NDArray
 
 Frame = NDArray[np.uint8]
-"""Display grey of one frame, rows by columns, 0 to 255."""
+"""Displayed gray values of one frame, shape (rows, columns)."""
 
 Bounds = tuple[int, int, int, int]
+"""Left, top, right and bottom in pixels, half-open."""
 
+# Pixels to which a frame, or an area that changed, is enlarged for the detector, at most threefold.
 _LOOK = 1.1e6
 _LOOK_AGAIN = 0.35e6
 _MOST_ENLARGED = 3.0
+# Pixels that are replicated around a frame, so that text at its border has background on all sides.
 _MARGIN = 16
+# Contrast normalization: radius in enlarged pixels, noise and target deviation in gray values.
 _AROUND = 40
 _NOISE = 1.5
 _CONTRAST = 48.0
+# Certainty from which a line is not also read upside down.
 _SURE = 0.9
+# Ratio of height to width from which a patch is a vertical line.
 _UPRIGHT = 1.5
+# A patch is known if this part of it is covered by another that is at most so many times as high.
 _COVERED = 0.7
 _ALIKE = 2.5
+# Patches higher than this (pixels) with at most so many letters may hide small lines.
 _LARGE = 40
 _FEW = 3
 _HALF = 0.5
+# `read_closely`: contrast radius and surroundings in line heights, and the height (pixels) to enlarge to.
 _CLOSE = 0.3
 _LINE = 32
 _LETTERS_ON = 5
 
 
 class TextReader:
-    """Finds and reads the text in frames. Models are loaded when the first frame is read.
+    """Finds and reads text in frames; loads its models with the first frame.
 
-    It holds nothing but the models: what is read depends on the frame alone.
+    An instance holds only the models: the result depends on the frame only.
     """
 
     def __init__(self) -> None:
@@ -54,12 +63,12 @@ class TextReader:
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
-            Display grey.
+            Displayed gray values.
 
         Returns
         -------
         tuple of TextBox
-            From top to bottom, then left to right. Boxes whose text could not be read have a low score.
+            From top to bottom, then left to right. Boxes with illegible text have a low score.
         """
         if frame.size == 0 or frame.min() == frame.max():
             return ()
@@ -72,9 +81,7 @@ class TextReader:
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
 
     def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
-        """Find the lines of one area in which something changed since the frame was read before.
-
-        They are looked for upright, enlarged as far as the area is small: a loop has many frames.
+        """Find the lines of one area in which pixels changed since the previous frame was read.
 
         Parameters
         ----------
@@ -82,9 +89,15 @@ class TextReader:
         area : tuple of int
             Left, top, right, bottom.
         changed : array of bool, shape (rows, columns)
+
+        Returns
+        -------
+        tuple of TextBox
+            Horizontal lines with changed pixels.
         """
         left, top, right, bottom = area
         crop = frame[top:bottom, left:right]
+        # Loops have many frames: one pass, on fewer pixels than in `read`.
         scale = min(_upright_scale(frame.size), max(1.0, float((_LOOK_AGAIN / max(crop.size, 1)) ** 0.5)))
         found = (
             (x0 + left, y0 + top, x1 + left, y1 + top)
@@ -94,21 +107,25 @@ class TextReader:
         return tuple(self._read(frame, new))
 
     def read_closely(self, frame: Frame, boxes: Sequence[TextBox]) -> tuple[TextBox, ...]:
-        """What goes on beside lines that were found: their faint ends, and lines close above and below.
-
-        Contrast is evened within a letter's height here, so that bright ground nearby hides nothing.
+        """Find text around known lines: their faint ends, and lines directly above and below.
 
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
         boxes : sequence of TextBox
-            Lines of that frame.
+            Lines of the frame.
+
+        Returns
+        -------
+        tuple of TextBox
+            May overlap ``boxes`` and each other.
         """
         near: list[TextBox] = []
         for box in boxes:
             turned = box.bottom - box.top > _UPRIGHT * (box.right - box.left)
             left, top, right, bottom = _surroundings(box, frame.shape, turned=turned)
             crop = frame[top:bottom, left:right]
+            # A radius below the height of a letter: a bright background nearby hides nothing.
             even = _evened(np.ascontiguousarray(np.rot90(crop)) if turned else crop, _CLOSE * box.height)
             patches = self._look(even, min(_MOST_ENLARGED, max(1.0, _LINE / box.height)))
             for patch, text in zip(
@@ -119,20 +136,19 @@ class TextReader:
         return tuple(near)
 
     def _read(self, frame: Frame, found: list[Bounds]) -> list[TextBox]:
-        """The patches with what stands in them."""
+        """Recognize the text of patches."""
         texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
         return [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
 
     def _look_turned(self, frame: Frame, scale: float, found: list[Bounds]) -> list[Bounds]:
-        """Lines that run upwards or downwards, but for those ``found`` before."""
+        """Detect vertical lines, except for those already ``found``."""
         turned = self._look(np.ascontiguousarray(np.rot90(frame)), scale)
         back = [_turned_back(one, frame.shape[1]) for one in turned]
         return [one for one in back if _runs_upwards(one) and not is_known_patch(one, found)]
 
     def _look_within(self, frame: Frame, boxes: list[TextBox], scale: float) -> list[Bounds]:
-        """Lines in large patches in which none was read: where speckle or bone is as strong as letters once
-        the contrast is even, small letters are still stronger in the frame as it is.
-        """
+        """Detect small lines in large patches without legible text."""
+        # Normalized contrast makes speckle and bone as strong as letters; in the original frame they are not.
         known = [_bounds(box) for box in boxes if not _may_swallow(box)]
         lines: list[Bounds] = []
         for x, y, x1, y1 in join_overlapping(_bounds(box) for box in boxes if _may_swallow(box)):
@@ -147,13 +163,14 @@ class TextReader:
         return lines
 
     def _look(self, frame: Frame, scale: float) -> list[Bounds]:
-        """Where the detector sees text in the frame at ``scale``."""
+        """Run the detector on the frame at ``scale``; return bounds in pixels of the frame."""
         import cv2
 
         rows, columns = frame.shape
         height, width = max(1, round(rows * scale)), max(1, round(columns * scale))
         method = cv2.INTER_CUBIC if scale >= 1 else cv2.INTER_AREA
         sized = cv2.resize(frame, (width, height), interpolation=method)
+        # The detector needs sides that are multiples of 32.
         bottom, right = (-(-(side + 2 * _MARGIN) // 32) * 32 - side - _MARGIN for side in (height, width))
         edged = cv2.copyMakeBorder(sized, _MARGIN, bottom, _MARGIN, right, cv2.BORDER_REPLICATE)
         found = []
@@ -167,9 +184,9 @@ class TextReader:
         return found
 
     def _texts(self, patches: list[Frame]) -> list[tuple[str, float]]:
-        """What stands in each patch, the way up in which it reads best.
+        """Recognize each patch in the orientation with the highest certainty.
 
-        Patches taller than wide are tried from both sides, others upside down when they read badly.
+        Vertical patches are read in both directions; others upside down only when their certainty is low.
         """
         upright = [patch.shape[0] <= _UPRIGHT * patch.shape[1] for patch in patches]
         plain = [_stretched(patch) for patch in patches]
@@ -183,28 +200,28 @@ class TextReader:
 
 
 def _scale(size: int) -> float:
-    """The scale at which a frame of ``size`` pixels is large enough for one look."""
+    """Scale at which a frame of ``size`` pixels has the size for the detector."""
     return float((_LOOK / size) ** 0.5)
 
 
 def _upright_scale(size: int) -> float:
-    """Small frames are enlarged; no other is reduced."""
+    """Scale of the upright pass: small frames are enlarged, large ones are not reduced."""
     return min(_MOST_ENLARGED, max(1.0, _scale(size)))
 
 
 def _turned_back(one: Bounds, columns: int) -> Bounds:
-    """Bounds in a frame of ``columns``, from those in the same frame turned left by a quarter."""
+    """Convert bounds in the frame rotated left by 90 degrees to bounds in the frame."""
     left, top, right, bottom = one
     return columns - bottom, left, columns - top, right
 
 
 def _runs_upwards(one: Bounds) -> bool:
-    """Whether this is a line of several letters from bottom to top, or back."""
+    """Whether a patch is a vertical line of several letters."""
     return one[3] - one[1] > _UPRIGHT * (one[2] - one[0])
 
 
 def _evened(frame: Frame, reach: float) -> Frame:
-    """The frame with equal contrast wherever one looks ``reach`` pixels around; noise stays faint."""
+    """Normalize mean and deviation within ``reach`` pixels around each pixel; noise remains faint."""
     import cv2
 
     around = max(1, round(reach))
@@ -212,7 +229,7 @@ def _evened(frame: Frame, reach: float) -> Frame:
     window = (2 * around + 1, 2 * around + 1)
     mean = cv2.blur(values, window, borderType=cv2.BORDER_REFLECT_101)
     square = cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101)
-    spread = np.sqrt(np.maximum(square, 0))  # sums that run along rows may end just below zero
+    spread = np.sqrt(np.maximum(square, 0))  # rounding of running sums may give values below zero
     even: NDArray[np.float32] = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
     grey: Frame = np.asarray(np.clip(even, 0, 255), np.uint8)
     return grey
@@ -223,7 +240,7 @@ def _bounds(box: TextBox) -> Bounds:
 
 
 def _surroundings(box: TextBox, shape: tuple[int, ...], *, turned: bool) -> Bounds:
-    """The box with some letters' room at its ends and a line's above and below."""
+    """The box with room for some letters at its ends and for a line above and below."""
     along, across = _LETTERS_ON * box.height, round(1.5 * box.height)
     x, y = (across, along) if turned else (along, across)
     return (
@@ -235,12 +252,12 @@ def _surroundings(box: TextBox, shape: tuple[int, ...], *, turned: bool) -> Boun
 
 
 def _may_swallow(box: TextBox) -> bool:
-    """Whether a patch is large and next to nothing was read there: lines may be hidden in it."""
+    """Whether a patch is large and has almost no legible text: it may hide lines."""
     return box.height > _LARGE and sum(letter.isalnum() for letter in box.text) <= _FEW
 
 
 def _stretched(patch: Frame) -> Frame:
-    """The patch from black to white."""
+    """Stretch the gray values of a patch to 0 to 255, without outliers."""
     low, high = (float(value) for value in np.percentile(patch, (1, 99)))
     if high <= low:
         return patch
@@ -249,7 +266,14 @@ def _stretched(patch: Frame) -> Frame:
 
 
 def is_known_patch(one: Bounds, others: list[Bounds]) -> bool:
-    """Whether this patch is, or is a part of, a line among the others (not of a patch much larger)."""
+    """Return whether a patch is, or is part of, another one of similar height.
+
+    Parameters
+    ----------
+    one : Bounds
+    others : list of Bounds
+        Patches that are much higher are ignored: they may be no lines.
+    """
     area, side = (one[2] - one[0]) * (one[3] - one[1]), min(one[2] - one[0], one[3] - one[1])
     for other in others:
         width = max(0, min(one[2], other[2]) - max(one[0], other[0]))

@@ -1,7 +1,7 @@
-"""The text detector and recogniser that the rapidocr wheel carries, run by onnxruntime on one thread.
+"""Text detector and line recognizer from the rapidocr package, run by ONNX Runtime on one thread.
 
-Only the wheel's model files are used (PP-OCR: a differentiable-binarisation detector and a CTC line
-recogniser): nothing is fetched, logged or timed.
+Only the model files of the package are used (PP-OCR: a detector with differentiable binarization and a CTC
+line recognizer); its code, which may download models, is not imported.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from medsanitize.sanitize.onnx import open_network, run_network
 from numpy.typing import NDArray
 
 Grey = NDArray[np.uint8]
+# Input of the recognizer: height, lines per batch, least width (pixels).
 _LINE_HEIGHT = 48
 _BATCH = 8
 _WIDTH = 320
+# Least detector score of a text pixel and of a patch (mean), and least side of a patch (pixels).
 _INK = 0.2
 _LEAST = 0.4
 _THIN = 3
+# The detector marks shrunken text: patches grow by area * ratio / perimeter (Liao et al. 2020).
 _UNCLIP = 1.6
 
 
 @dataclass(frozen=True, slots=True)
 class TextPatch:
-    """A connected patch that the detector takes for text: bounds grown to whole glyphs, mean score."""
+    """A connected patch of detected text: bounds that include complete glyphs, and mean score (0 to 1)."""
 
     left: float
     top: float
@@ -40,7 +43,7 @@ class TextPatch:
 
 
 class OcrModels:
-    """The two networks, loaded when first used."""
+    """The detector and the recognizer, loaded when first used."""
 
     @cached_property
     def _detector(self) -> Any:
@@ -52,13 +55,21 @@ class OcrModels:
 
     @cached_property
     def _letters(self) -> list[str]:
+        # Class 0 is the blank of CTC, the last class a space; neither is in the model's list.
         listed = self._recogniser.get_modelmeta().custom_metadata_map["character"].splitlines()
         return ["", *listed, " "]
 
     def detect(self, picture: Grey) -> list[TextPatch]:
-        """Patches of text in a picture, read at its own scale; large pictures are read tile by tile.
+        """Detect patches of text in an image without scaling it.
 
-        Areas too plain to hold a glyph are not looked at.
+        Parameters
+        ----------
+        picture : array of uint8, shape (rows, columns)
+            Both sides must be multiples of 32. Large images are processed by tile; uniform tiles are skipped.
+
+        Returns
+        -------
+        list of TextPatch
         """
         import cv2
 
@@ -77,7 +88,7 @@ class OcrModels:
         return patches
 
     def _heat(self, picture: Grey) -> NDArray[np.float32]:
-        """The detector's map of text, 0 to 1, of a picture whose sides are multiples of 32."""
+        """Probability map of text, 0 to 1, in the shape of the image."""
         heat = np.zeros(picture.shape, np.float32)
         for area in text_tiles(picture):
             seen = run_network(self._detector, _normalised(picture[area])[None])[0, 0]
@@ -85,7 +96,17 @@ class OcrModels:
         return heat
 
     def recognise(self, lines: list[Grey]) -> list[tuple[str, float]]:
-        """Text and mean certainty of each picture of one line; pictures of one width are read together."""
+        """Recognize images of single lines.
+
+        Parameters
+        ----------
+        lines : list of arrays of uint8, shape (rows, columns)
+
+        Returns
+        -------
+        list of (str, float)
+            Text and mean certainty (0 to 1) of each line.
+        """
         import cv2
 
         sized = []
@@ -94,6 +115,7 @@ class OcrModels:
             method = cv2.INTER_AREA if line.shape[0] > _LINE_HEIGHT else cv2.INTER_CUBIC
             sized.append(cv2.resize(line, (width, _LINE_HEIGHT), interpolation=method).astype(np.uint8))
         texts: list[tuple[str, float]] = [("", 0.0)] * len(lines)
+        # Batches of similar width: a line is padded to the widest one of its batch.
         order = sorted(range(len(lines)), key=lambda index: (sized[index].shape[1], index))
         for start in range(0, len(order), _BATCH):
             batch = order[start : start + _BATCH]
@@ -106,7 +128,7 @@ class OcrModels:
         return texts
 
     def _decoded(self, chances: NDArray[np.float32]) -> tuple[str, float]:
-        """CTC: the likeliest letter of each column, repeats and blanks dropped."""
+        """CTC decoding: most probable class of each column, without repetitions and blanks."""
         best = chances.argmax(axis=1)
         kept = (best != 0) & np.concatenate([[True], best[1:] != best[:-1]])
         if not kept.any():
@@ -122,7 +144,7 @@ def _normalised(picture: Grey) -> NDArray[np.float32]:
 
 @cache
 def _session(kind: str) -> Any:
-    """A network of the wheel, loaded once a process: DICOM frames, pictures and documents share it."""
+    """Load a model of the package, once per process."""
     spec = importlib.util.find_spec("rapidocr")
     if spec is None or spec.origin is None or importlib.util.find_spec("onnxruntime") is None:
         raise EnvironmentFailure("OCR requires the extra 'pixels'", "Install medsanitize[pixels]")

@@ -1,4 +1,4 @@
-"""The text of every frame, read in each way that the frame is shown."""
+"""Text of every frame in each of its renderings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.rendering import Picture
 
 Lanes = tuple[tuple[TextBox, ...], ...]
-"""The text of one frame, once for each rendering; neighbours are judged within one rendering."""
+"""The text of one frame, once per rendering; lines are compared with neighbors of the same rendering only."""
 
 
 class FrameTextReader:
-    """Reads frames one after another; what did not change since the frame before is not read again."""
+    """Reads consecutive frames; areas that did not change since the previous frame are not read again."""
 
     def __init__(self, reader: TextReader) -> None:
         self._reader = reader
@@ -23,9 +23,10 @@ class FrameTextReader:
         self._lanes: list[Iterator[tuple[TextBox, ...]]] = []
 
     def read(self, pictures: Iterable[Picture]) -> Lanes:
-        """The text in the renderings of the next frame."""
+        """Return the text in the renderings of the next frame."""
         found = []
         for number, picture in enumerate(pictures):
+            # The n-th renderings of all frames form a sequence of their own, in which changes are found.
             if number == len(self._lanes):
                 queue: deque[Picture] = deque()
                 self._queues.append(queue)

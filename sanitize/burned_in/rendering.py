@@ -1,7 +1,7 @@
-"""A frame's samples as grey pictures in which text can be read.
+"""Rendering of the samples of a frame as gray images for OCR.
 
-Text is burned in at any value and in any colour, often at the very ends of the range, so a frame may
-be shown in more than one way.
+Text may be burned in with any value or color, often at the ends of the range, so a frame may have more than
+one rendering.
 """
 
 from __future__ import annotations
@@ -17,48 +17,53 @@ Picture = NDArray[np.uint8]
 Samples = NDArray[Any]
 
 _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
+# Percent at either end that are clipped, if the rest is less than an eighth of the range.
 _TAIL = 0.5
 _OUTLIERS = 8
+# Smaller images (pixels) cannot contain legible text.
 _LEAST_SIDE = 8
+# Faint text: distance from the background in 1/255 of the range, and least part of background pixels.
 _STEPS = 3.0
 _MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colour look-up tables (PS3.3 C.7.6.3.1.5): 8 bit colours, (entries, 3), and the first index mapped."""
+    """Palette (PS3.3 C.7.6.3.1.5): RGB colors of 8 bits, shape (entries, 3), and the first mapped index."""
 
     colours: NDArray[np.uint8]
     first: int
 
     def darkest(self) -> int:
-        """The index of the darkest colour."""
+        """Return the index of the darkest color."""
         return self.first + int((self.colours.astype(np.float32) @ _LUMINANCE).argmin())
 
     def shown(self, indices: Samples) -> Picture:
-        """The colours of a frame of indices; those outside the table as its nearest end."""
+        """Return the colors of a frame of indices, shape (rows, columns, 3)."""
+        # Indices outside the table have the color of its first or last entry (PS3.3 C.7.6.3.1.5).
         at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colours) - 1)
         shown: Picture = self.colours[at]
         return shown
 
 
 def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> list[Picture]:
-    """Pictures of one frame to be read for text; none when it is too small or all one value.
+    """Render one frame for OCR.
 
     Parameters
     ----------
     samples : array
-        One frame as `codecs.decode` gives it.
+        One frame as returned by `decode_frame`.
     geometry : Geometry
     model : str
         Photometric Interpretation of ``samples``.
-    palette : Palette, optional
+    palette : Palette or None
         For ``PALETTE COLOR``.
 
     Returns
     -------
     list of arrays of uint8, shape (rows, columns)
-        First what a viewer would show, then what brings out text that this may hide.
+        First what a viewer would display, then renderings in which hidden text is visible. Empty if the frame
+        is too small or has one value only.
     """
     if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
         return []
@@ -73,7 +78,7 @@ def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Pale
 
 
 def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
-    """From lowest to highest value, and without the tails where these take most of the range."""
+    """Scale from lowest to highest value; if outliers take most of the range, also without them."""
     values = samples.astype(np.float32)
     if samples.dtype.kind == "f":
         values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
@@ -87,9 +92,10 @@ def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
 
 
 def _faint(samples: Samples) -> list[Picture]:
-    """What all but equals a ground of one value, much amplified: no eye sees it, but any program can.
+    """Amplify values that differ little from a uniform background.
 
-    What differs more is left out, since it is seen in the other pictures.
+    Such text is invisible to the eye, but legible to any program. Larger differences are left out: they are
+    visible in the other renderings.
     """
     if samples.dtype.kind == "f":
         return []
@@ -112,14 +118,16 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
 
 
 def _coloured(colours: Picture) -> list[Picture]:
-    """Half luminance and half the brightest channel: colours of equal luminance differ too."""
+    """Convert RGB to gray: the mean of luminance and brightest channel."""
+    # With luminance only, text in a color of the same luminance as its background would vanish.
     red, green, blue = (colours[..., channel].astype(np.uint16) for channel in range(3))
     luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
     return [((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)]
 
 
 def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
-    """RGB of 8 bits, (rows, columns, 3)."""
+    """Convert samples to RGB of 8 bits, shape (rows, columns, 3)."""
+    # YBR_FULL_422: two luminance and two chroma samples for each pair of columns.
     if samples.shape[-1] == 4 and samples.shape[1] * 2 == geometry.columns:
         luma = samples[..., :2].reshape(geometry.rows, geometry.columns)
         chroma = np.repeat(samples[..., 2:], 2, axis=1)
@@ -131,6 +139,7 @@ def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
         values *= 255.0 / max(2 ** min(geometry.bits_stored, 32) - 1, 1)
     if not model.startswith("YBR"):
         return np.asarray(np.clip(values + 0.5, 0, 255), np.uint8)
+    # YBR_FULL to RGB (PS3.3 C.7.6.3.1.2).
     luma, blue, red = values[..., 0], values[..., 1] - 128, values[..., 2] - 128
     channels = (luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue)
     return np.asarray(np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255), np.uint8)

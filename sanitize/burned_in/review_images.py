@@ -1,4 +1,4 @@
-"""Pictures of what the machine is unsure about, for a person of the holder's to look at."""
+"""Review items with images of lines that were read with low certainty. They contain PHI."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from medsanitize.sanitize.burned_in.rendering import Picture
 from medsanitize.sanitize.result import ReviewItem
 
 MOST = 12
-"""Doubts about one object; what is least sure comes first."""
-_THUMBNAIL = 512
+"""Most review items of one object; those with the lowest certainty come first."""
+_THUMBNAIL = 512  # pixels
+# Certainty from which a blanked or a kept line needs no review.
 _SURE_BLANKED, _SURE_KEPT = 0.85, 0.6
+# Kept lines with fewer letters are mostly no text.
 _LEAST_LETTERS = 3
 
 
 def frame_location(frame: int, box: TextBox | None = None) -> str:
-    """The place of a frame (from 1) or of a box in it: left, top, right, bottom."""
+    """Return the location of a frame (from 1), or of a box in it (left, top, right, bottom)."""
     place = f"pixels/frame {frame}"
     return f"{place}/box {box.left},{box.top},{box.right},{box.bottom}" if box else place
 
 
 @dataclass(slots=True)
 class ReviewImages:
-    """What was read with little certainty in one object."""
+    """Collects the lines of one object that were read with low certainty."""
 
     _found: dict[tuple[int, int, int, int, str], tuple[float, int, TextBox, str, Picture]] = field(
         default_factory=dict
@@ -34,26 +36,44 @@ class ReviewImages:
     _overview: tuple[int, Picture] | None = None
 
     def note(self, frame: int, box: TextBox, picture: Picture, *, blanked: bool) -> None:
-        """Remember a line that was read uncertainly; ``frame`` from 1, ``picture`` the whole frame."""
+        """Store a line if it was read with low certainty.
+
+        Parameters
+        ----------
+        frame : int
+            From 1.
+        box : TextBox
+        picture : array of uint8, shape (rows, columns)
+            The complete frame.
+        blanked : bool
+            Whether the line is blanked.
+        """
         if box.score >= (_SURE_BLANKED if blanked else _SURE_KEPT):
             return
         if not blanked and sum(letter.isalnum() for letter in box.text) < _LEAST_LETTERS:
             return
         key = (box.left, box.top, box.right, box.bottom, box.text)
+        # Each stored line has an image: a long loop must not fill the memory.
         if key in self._found or len(self._found) > 8 * MOST:
             return
-        # A line that stays may be a leak: it comes before one that is gone.
+        # A kept line may be a leak: it comes before the blanked ones.
         order = box.score + blanked
         rule = "burned-in-text-blanked" if blanked else "burned-in-text-kept"
         self._found[key] = (order, frame, box, rule, _crop(picture, box).copy())
 
     def show(self, frame: int, picture: Picture) -> None:
-        """Remember the first changed frame as it was."""
+        """Store the first changed frame before it is changed."""
         if self._overview is None:
             self._overview = (frame, _thumbnail(picture))
 
     def made(self, after: Callable[[int], Picture | None]) -> tuple[ReviewItem, ...]:
-        """The doubts; ``after`` gives a frame (from 1) as it will be released."""
+        """Return the review items.
+
+        Parameters
+        ----------
+        after : callable
+            Returns a frame (from 1) as it will be released, or None.
+        """
         first: list[ReviewItem] = []
         if self._overview is not None:
             frame, before = self._overview
@@ -71,7 +91,7 @@ class ReviewImages:
 def residual_text_item(
     frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture
 ) -> tuple[ReviewItem, ...]:
-    """Lines that can still be read in a frame (from 1) after it was blanked."""
+    """Return review items for lines that are still legible in a frame (from 1) after blanking."""
     rule = "burned-in-text-remains"
     return tuple(
         ReviewItem(

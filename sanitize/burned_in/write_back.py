@@ -1,4 +1,4 @@
-"""Frames written back with areas blanked: in their own syntax, or decompressed where that cannot be done."""
+"""Writing of blanked frames, in their transfer syntax or decompressed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from medsanitize.sanitize.quarantine import Quarantined
 
 
 class NotEditableInPlace(Exception):
-    """A frame whose lossy compression cannot be changed in place."""
+    """The lossy compression of a frame does not allow changing a part of it."""
 
 
 def color_model(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> str:
-    """Photometric Interpretation of what `codecs.decode` makes of a frame."""
+    """Return the Photometric Interpretation of a frame as `decode_frame` returns it."""
     named = geometry.photometric
     if syntax.codec == "jpeg2000" and named in ("YBR_RCT", "YBR_ICT"):
         return "RGB"
     if syntax.codec == "jpeg" and geometry.samples == 3:
         stated = read_frame_header(frame, "jpeg")
+        # 0xC3 is lossless JPEG, whose decoder applies no color transform.
         if stated is not None and stated.process != 0xC3 and stated.transform is not None:
             return "RGB"
     if syntax.codec in ("native", "rle", "deflated-frame"):
@@ -38,20 +39,36 @@ def color_model(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> str
 def edit_in_place(
     frame: bytes, areas: Sequence[Area], syntax: TransferSyntax, geometry: Geometry, darkest: int | None
 ) -> tuple[bytes, Samples]:
-    """One frame with ``areas`` blanked in its own syntax, and its samples.
+    """Blank areas of one frame in its own transfer syntax.
+
+    Parameters
+    ----------
+    frame : bytes
+        The encoded frame.
+    areas : sequence of Area
+    syntax : TransferSyntax
+    geometry : Geometry
+    darkest : int or None
+        Index of the darkest color of a palette.
+
+    Returns
+    -------
+    bytes, array
+        The new encoded frame and its samples.
 
     Raises
     ------
-    CannotEdit
-        The syntax is lossy and the frame none that can be edited block by block.
-    Refused
-        ``pixels-not-rewritten`` when the new frame does not hold what it should.
+    NotEditableInPlace
+        The transfer syntax is lossy, and the frame cannot be edited block by block.
+    Quarantined
+        ``pixels-not-rewritten`` when the new frame does not decode to the blanked samples.
     """
     if decode.is_reversible(syntax):
         samples = decode.decode_frame(frame, syntax, geometry)
         wanted = blank_areas(samples, areas, geometry, color_model(frame, syntax, geometry), darkest)
         new = decode.encode_frame(wanted, frame, syntax, geometry)
         new = new if syntax.codec == "native" else strip_frame(new, syntax, geometry)
+        # Proof by decoding: no defect of an encoder may leave text or change other pixels.
         found = decode.decode_frame(new, syntax, geometry)
         if not np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f"):
             raise Quarantined("pixels-not-rewritten", "pixels")
@@ -66,7 +83,13 @@ def edit_in_place(
 def decompress_and_blank(
     frame: bytes, areas: Sequence[Area], syntax: TransferSyntax, geometry: Geometry, darkest: int | None
 ) -> tuple[bytes, Samples, int]:
-    """One frame as native little endian samples with ``areas`` blanked, the samples, and their precision."""
+    """Decompress one frame and blank areas of it; parameters and errors as for `edit_in_place`.
+
+    Returns
+    -------
+    bytes, array, int
+        Native little endian samples, the samples as an array, and the bits that they need.
+    """
     samples = decode.decode_frame(frame, syntax, geometry)
     wanted = blank_areas(samples, areas, geometry, color_model(frame, syntax, geometry), darkest)
     target = native_geometry(frame, syntax, geometry)
@@ -80,13 +103,14 @@ def decompress_and_blank(
 
 
 def native_geometry(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Geometry:
-    """The geometry of the frame once it is decompressed."""
+    """Return the geometry of a frame after decompression."""
     model = color_model(frame, syntax, geometry)
     return replace(geometry, photometric=model, planar=0, high_bit=geometry.bits_stored - 1)
 
 
 def _values(samples: Samples, bits: int, signed: bool, target: Geometry) -> Samples:
-    """Samples of a code stream of ``bits`` in the object's own cells: the bits are the object's to read."""
+    """Convert samples of a code stream with ``bits`` bits to the sign and cell size of the object."""
+    # Pixel Representation of the object decides the sign, whatever the code stream states.
     cells = samples.astype(np.int64)
     if target.signed and not signed:
         cells = np.where(cells >= 1 << (bits - 1), cells - (1 << bits), cells)
@@ -96,7 +120,7 @@ def _values(samples: Samples, bits: int, signed: bool, target: Geometry) -> Samp
 
 
 def _precision(cells: Samples, target: Geometry) -> int:
-    """Bits that the values need, at least Bits Stored."""
+    """Number of bits that the values need, at least Bits Stored."""
     low, high = int(cells.min()), int(cells.max())
     need = max(high.bit_length() + int(target.signed), (-low - 1).bit_length() + 1 if low < 0 else 0)
     return max(need, target.bits_stored)
