@@ -78,14 +78,14 @@ def with_tables(*folders: Path) -> list[str | Path]:
     return [*folders, *(part for pair in tables for part in pair)]
 
 
-def test_exclusive_folders_end_with_0_and_say_what_that_rests_on(tmp_path: Path) -> None:
+def test_exclusive_datasets_exit_0_and_report_the_basis_of_the_verdict(tmp_path: Path) -> None:
     a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
     done = ask(*with_tables(a, b))
     assert done.exit_code == 0, done.output
     assert "A and B are exclusive: none of 1,800 pairs of patients matched" in done.output
 
 
-def test_overlapping_folders_end_with_3_and_leave_pairs_for_the_holder_alone(tmp_path: Path) -> None:
+def test_overlapping_datasets_exit_3_and_write_pairs_to_a_private_folder(tmp_path: Path) -> None:
     a = folder_of(tmp_path / "a", list(range(60)))
     b = folder_of(tmp_path / "b", [*range(100, 110), 7, 8, 9], visit=5)
     out = tmp_path / "out"
@@ -104,7 +104,7 @@ def test_overlapping_folders_end_with_3_and_leave_pairs_for_the_holder_alone(tmp
     assert "http://" not in page.replace("http-equiv", "")
 
 
-def test_neither_patients_nor_files_are_named_in_the_terminal(tmp_path: Path) -> None:
+def test_terminal_output_contains_no_patient_or_file_names(tmp_path: Path) -> None:
     a = folder_of(tmp_path / "a", list(range(20)))
     b = folder_of(tmp_path / "b", [3, 4, 5], visit=5)
     (b / "SECRETBAD.png").write_bytes(b"\x89PNG\r\n\x1a\nbad")
@@ -113,7 +113,7 @@ def test_neither_patients_nor_files_are_named_in_the_terminal(tmp_path: Path) ->
     assert "SECRET" not in (tmp_path / "out/overlap.json").read_text()
 
 
-def test_folders_without_names_of_patients_cannot_be_told_and_end_with_1(tmp_path: Path) -> None:
+def test_folders_without_patient_mapping_are_inconclusive_and_exit_1(tmp_path: Path) -> None:
     a, b = folder_of(tmp_path / "a", [1, 2, 3]), folder_of(tmp_path / "b", [4, 5])
     done = ask(a, b)
     assert done.exit_code == 1
@@ -123,7 +123,7 @@ def test_folders_without_names_of_patients_cannot_be_told_and_end_with_1(tmp_pat
     )
 
 
-def test_a_link_out_of_a_folder_is_not_followed_and_leaves_a_doubt(tmp_path: Path) -> None:
+def test_a_link_out_of_a_folder_is_not_followed_and_is_reported_for_review(tmp_path: Path) -> None:
     a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
     (b / "more").symlink_to(a)
     done = ask(*with_tables(a, b))
@@ -151,7 +151,7 @@ def test_the_splits_of_a_table_are_checked_against_each_other(tmp_path: Path) ->
         ["one", "two", "--labels-c", "t"],
     ],
 )
-def test_what_cannot_be_compared_is_refused(arguments: list[str]) -> None:
+def test_datasets_that_cannot_be_compared_are_rejected(arguments: list[str]) -> None:
     assert ask(*arguments).exit_code == 2
 
 
@@ -169,7 +169,7 @@ def indexed(tmp_path: Path) -> tuple[Path, Path]:
     return folders
 
 
-def test_an_index_takes_the_place_of_its_images(indexed: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_index_replaces_the_images(indexed: tuple[Path, Path], tmp_path: Path) -> None:
     by_images = ask(*with_tables(*indexed), "--json", "--output", tmp_path / "1")
     by_index = ask(*(f"{one}-index" for one in indexed), "--json", "--output", tmp_path / "2")
     assert json.loads(by_index.stdout) == json.loads(by_images.stdout)
@@ -178,13 +178,13 @@ def test_an_index_takes_the_place_of_its_images(indexed: tuple[Path, Path], tmp_
     assert (tmp_path / "2/pairs.html").read_text() == (tmp_path / "1/pairs.html").read_text()
 
 
-def test_an_index_serves_where_its_images_are_gone(indexed: tuple[Path, Path]) -> None:
+def test_an_index_works_after_its_images_are_deleted(indexed: tuple[Path, Path]) -> None:
     for one in indexed:
         one.rename(f"{one}-elsewhere")
     assert ask(*(f"{one}-index" for one in indexed)).exit_code == 3
 
 
-def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Path) -> None:
+def test_images_changed_since_indexing_are_reported_for_review(tmp_path: Path) -> None:
     a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
     index(b, tmp_path / "i")
     (b / "SECRETFILE100-0.png").write_bytes((a / "SECRETFILE3-0.png").read_bytes())
@@ -193,7 +193,7 @@ def test_images_that_changed_since_they_were_indexed_leave_a_doubt(tmp_path: Pat
     assert (facts["verdict"], facts["datasets"][1]["unread"]) == ("inconclusive", {"changed": 1})
 
 
-def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
+def test_an_image_that_changes_during_indexing_is_reported_for_review(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", list(range(100, 130)))
@@ -218,7 +218,7 @@ def test_an_image_that_changes_while_it_is_indexed_leaves_a_doubt(
         "radiograph/retrieval/rows.parquet",
     ],
 )
-def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: str) -> None:
+def test_a_modified_index_is_rejected(indexed: tuple[Path, Path], name: str) -> None:
     target = Path(f"{indexed[0]}-index") / name
     content = bytearray(target.read_bytes())
     content[len(content) // 2] ^= 1
@@ -243,7 +243,7 @@ def test_an_index_that_was_changed_is_refused(indexed: tuple[Path, Path], name: 
         (None, True),
     ],
 )
-def test_an_index_that_says_something_else_of_itself_is_refused(
+def test_an_index_with_inconsistent_metadata_is_rejected(
     indexed: tuple[Path, Path], change: Any, restated: bool
 ) -> None:
     told = Path(f"{indexed[0]}-index") / "seen.json"
@@ -256,7 +256,7 @@ def test_an_index_that_says_something_else_of_itself_is_refused(
     assert ask(*(f"{one}-index" for one in indexed)).exit_code == 4
 
 
-def test_an_index_of_other_models_is_refused(
+def test_an_index_of_other_models_is_rejected(
     indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Coarse()
@@ -270,14 +270,16 @@ def test_an_index_of_other_models_is_refused(
 
 
 @pytest.mark.parametrize("place", [".", "new", "../b", "../b/labels.csv", "../b-index"])
-def test_an_index_replaces_nothing_and_lies_beside_its_images(indexed: tuple[Path, Path], place: str) -> None:
+def test_an_index_overwrites_nothing_and_is_written_next_to_the_images(
+    indexed: tuple[Path, Path], place: str
+) -> None:
     before = {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()}
     done = index(indexed[0], indexed[0] / place)
     assert done.exit_code == 2, done.output
     assert {path: path.read_bytes() for path in indexed[0].parent.rglob("*") if path.is_file()} == before
 
 
-def test_a_folder_of_images_called_as_an_index_calls_its_own_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_images_with_an_index_name_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir()
     victim = folder_of(tmp_path / "victim" / "radiograph", [1, 2]).parent
     other = folder_of(tmp_path / "a", [3, 4])
@@ -285,14 +287,14 @@ def test_a_folder_of_images_called_as_an_index_calls_its_own_is_left_alone(tmp_p
     assert len(list((victim / "radiograph").glob("*.png"))) == 4
 
 
-def test_two_runs_do_not_make_one_index(indexed: tuple[Path, Path]) -> None:
+def test_two_concurrent_runs_cannot_write_one_index(indexed: tuple[Path, Path]) -> None:
     (indexed[0].parent / "new.part").mkdir()
     done = index(indexed[0], indexed[0].parent / "new")
     assert done.exit_code == 2
     assert "half made" in done.stderr
 
 
-def test_an_index_that_could_not_be_made_leaves_nothing(
+def test_a_failed_index_run_leaves_no_files(
     indexed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object) -> None:
@@ -304,7 +306,7 @@ def test_an_index_that_could_not_be_made_leaves_nothing(
 
 
 @pytest.mark.parametrize("place", ["a/labels.csv/x", "a/labels.csv/x/y", "/proc/x", "x" * 252])
-def test_a_place_that_no_folder_can_have_is_told(indexed: tuple[Path, Path], place: str) -> None:
+def test_an_impossible_output_path_is_reported(indexed: tuple[Path, Path], place: str) -> None:
     done = index(indexed[1], indexed[0].parent / place)
     assert done.exit_code == 2, done.output
     assert "cannot be made" in done.stderr
@@ -312,14 +314,14 @@ def test_a_place_that_no_folder_can_have_is_told(indexed: tuple[Path, Path], pla
     assert compared.exit_code == 2 or place == "x" * 252
 
 
-def test_what_overlap_writes_does_not_lie_in_a_dataset(indexed: tuple[Path, Path]) -> None:
+def test_the_output_of_overlap_cannot_be_inside_a_dataset(indexed: tuple[Path, Path]) -> None:
     for place in ("a", "a/new", "a-index"):
         done = ask(*with_tables(*indexed), f"{indexed[0]}-index", "--output", indexed[0].parent / place)
         assert done.exit_code == 2, done.output
         assert "would lie in a dataset" in done.stderr
 
 
-def test_an_image_that_is_replaced_with_its_time_is_no_longer_what_was_indexed(tmp_path: Path) -> None:
+def test_a_replaced_image_with_the_same_mtime_is_detected(tmp_path: Path) -> None:
     a = folder_of(tmp_path / "a", [1, 2])
     index(a, tmp_path / "i")
     target = a / "SECRETFILE1-0.png"
@@ -330,7 +332,7 @@ def test_an_image_that_is_replaced_with_its_time_is_no_longer_what_was_indexed(t
     assert facts["datasets"][0]["unread"] == {"changed": 1}
 
 
-def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
+def test_an_image_written_to_while_it_is_read_counts_as_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = folder_of(tmp_path / "a", [1, 2])
@@ -347,7 +349,7 @@ def test_an_image_that_is_written_to_while_it_is_read_counts_as_changed(
     assert facts["datasets"][0]["unread"]["changed"] == 1
 
 
-def test_an_index_is_for_its_owner_alone_and_nothing_of_it_is_printed(tmp_path: Path) -> None:
+def test_an_index_is_readable_by_its_owner_only_and_not_printed(tmp_path: Path) -> None:
     done = index(folder_of(tmp_path / "a", [1, 2, 3]), tmp_path / "i")
     assert "6 images of 3 patients are in the index" in done.output
     assert "SECRET" not in done.output

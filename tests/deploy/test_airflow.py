@@ -67,7 +67,7 @@ def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_the_dag_runs_inventory_shards_and_publication_in_this_order(dag: ModuleType) -> None:
+def test_the_dag_runs_inventory_shards_and_publication_in_order(dag: ModuleType) -> None:
     shards = [Shard.parse(options[1]) for task, options in Task.calls if task == "shard"]
     assert shards == [Shard(number, dag.SHARDS) for number in range(1, dag.SHARDS + 1)]
     assert Task.order == ["inventory", "shard", "shard", "publish"]
@@ -86,7 +86,7 @@ def test_the_tasks_of_the_dag_make_the_release_of_one_run(
 
 
 @pytest.mark.parametrize(("code", "error"), [(5, MayBeRepeated), (3, FailedForGood)])
-def test_a_task_is_retried_only_where_that_helps(
+def test_a_task_is_retried_only_for_retryable_exit_codes(
     dag: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
 ) -> None:
     facts = {"ending": "failed", "error": {"message": "why"}, "may_be_repeated": code == 5}
@@ -96,7 +96,7 @@ def test_a_task_is_retried_only_where_that_helps(
         dag.medsanitize.function([])
 
 
-def test_a_task_without_an_account_is_retried(
+def test_a_task_without_an_exit_report_is_retried(
     dag: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(tmp_path / "bin", "medsanitize", "kill -9 $$")

@@ -39,7 +39,7 @@ def heed_the_end_of_sessions() -> None:
         ("trap 'sleep 0.1; exit 143' TERM; kill -XCPU $PPID; sleep 0.3", 143),
     ],
 )
-def test_the_wrapper_makes_1_a_success_and_waits_for_who_is_stopped(
+def test_the_wrapper_treats_exit_1_as_success_and_waits_for_a_stopped_process(
     tmp_path: Path, shell: str, program: str, expected: int
 ) -> None:
     stand_in(tmp_path / "bin", "medsanitize", program)
@@ -86,7 +86,9 @@ echo 7""",
 
 
 @pytest.mark.parametrize(("code", "again"), [(0, False), (2, False), (5, True), (143, True)])
-def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path: Path, code: int, again: bool) -> None:
+def test_a_slurm_job_is_requeued_only_for_retryable_exit_codes(
+    tmp_path: Path, code: int, again: bool
+) -> None:
     stand_in(tmp_path / "bin", "srun", f"exit {code}")
     stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
     environment = {
@@ -100,7 +102,7 @@ def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path: Path, code: int,
 
 
 @pytest.mark.parametrize("array", [False, True])
-def test_of_an_array_the_task_is_queued_again_and_no_other(tmp_path: Path, array: bool) -> None:
+def test_only_the_failed_array_task_is_requeued(tmp_path: Path, array: bool) -> None:
     """The last task of an array has the number of the whole array for its job's."""
     stand_in(tmp_path / "bin", "srun", "exit 5")
     stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')

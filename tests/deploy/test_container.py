@@ -29,7 +29,7 @@ def test_the_image_has_a_build_stage_and_a_pinned_slim_base(dockerfile: list[dic
     assert all(re.match(r"python:3\.\d+\.\d+-slim-[a-z]+( AS build)?$", base) for base in bases)
 
 
-def test_the_image_runs_as_nobody_special_and_fetches_nothing_by_itself(
+def test_the_image_runs_unprivileged_and_downloads_nothing(
     dockerfile: list[dict[str, str]],
 ) -> None:
     names = [step["instruction"] for step in dockerfile]
@@ -39,21 +39,21 @@ def test_the_image_runs_as_nobody_special_and_fetches_nothing_by_itself(
     assert not re.search(r"curl|wget|https?://", "".join(steps_of(dockerfile, "RUN")))
 
 
-def test_what_the_image_copies_exists(dockerfile: list[dict[str, str]]) -> None:
+def test_all_files_copied_into_the_image_exist(dockerfile: list[dict[str, str]]) -> None:
     for value in steps_of(dockerfile, "COPY"):
         words = [word for word in value.split() if not word.startswith("--")]
         if "--from=build" not in value:
             assert all((ROOT / word).exists() for word in words[:-1])
 
 
-def test_the_image_holds_no_secret_and_calls_nobody(dockerfile: list[dict[str, str]]) -> None:
+def test_the_image_contains_no_secret_and_no_network_calls(dockerfile: list[dict[str, str]]) -> None:
     told = " ".join(steps_of(dockerfile, "ENV"))
     assert {"OMP_NUM_THREADS=1", "ORT_DISABLE_TELEMETRY=1", "RAY_USAGE_STATS_ENABLED=0"} <= set(told.split())
     assert not re.search(r"KEY|TOKEN|PASSWORD|SECRET", told)
     assert steps_of(dockerfile, "ENTRYPOINT") == ['["medsanitize"]']
 
 
-def test_what_is_sent_to_the_builder_is_what_is_installed_and_no_more() -> None:
+def test_the_build_context_contains_only_installed_files() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     sent = {line[1:] for line in lines if line.startswith("!")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

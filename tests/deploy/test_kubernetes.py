@@ -46,7 +46,7 @@ def test_kubernetes_manifests_follow_the_schema(path: Path, version: str) -> Non
 
 
 @each_job
-def test_kubernetes_commands_are_real_and_get_the_key_from_a_secret(name: str, job: dict[str, Any]) -> None:
+def test_kubernetes_commands_exist_and_get_the_key_from_a_secret(name: str, job: dict[str, Any]) -> None:
     container = job["spec"]["template"]["spec"]["containers"][0]
     program, *words = words_of(container)
     parsed = parse(words)
@@ -60,7 +60,7 @@ def test_kubernetes_commands_are_real_and_get_the_key_from_a_secret(name: str, j
 
 
 @each_job
-def test_kubernetes_repeats_what_may_be_repeated_and_nothing_else(name: str, job: dict[str, Any]) -> None:
+def test_kubernetes_retries_only_retryable_exit_codes(name: str, job: dict[str, Any]) -> None:
     rules = [
         rule["onExitCodes"] for rule in job["spec"]["podFailurePolicy"]["rules"] if "onExitCodes" in rule
     ]
@@ -82,7 +82,7 @@ def test_kubernetes_pods_have_no_rights_they_do_not_need(name: str, job: dict[st
     assert mounts["/export"]["readOnly"] is True
 
 
-def test_the_policy_in_the_cluster_is_one(tmp_path: Path) -> None:
+def test_the_policy_of_the_cluster_is_valid(tmp_path: Path) -> None:
     content = YAML(typ="safe").load((DEPLOY / "kubernetes" / "policy.yaml").read_text(encoding="utf-8"))
     policy = loads(content["data"]["policy.yaml"], base=tmp_path)
     assert (str(policy.output), policy.keys.env) == ("/work/release", "MEDSANITIZE_KEY")
@@ -90,7 +90,7 @@ def test_the_policy_in_the_cluster_is_one(tmp_path: Path) -> None:
 
 
 @each_job
-def test_no_pod_of_a_release_reaches_a_network_or_writes_to_its_root(name: str, job: dict[str, Any]) -> None:
+def test_release_pods_have_no_network_and_a_read_only_root(name: str, job: dict[str, Any]) -> None:
     template = job["spec"]["template"]
     network = YAML(typ="safe").load((DEPLOY / "kubernetes" / "network.yaml").read_text(encoding="utf-8"))
     assert network["spec"]["podSelector"]["matchLabels"] == template["metadata"]["labels"], name

@@ -23,7 +23,7 @@ def commands_of(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_of_the_manual_is_one(page: Path) -> None:
+def test_every_command_of_the_manual_exists(page: Path) -> None:
     for line in commands_of(page):
         words = shlex.split(line, comments=True)[1:]
         if not {"--help", "[OPTIONS]"} & set(words):

@@ -77,9 +77,7 @@ def brought_by(extra: str) -> set[str]:
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_a_ct_is_released_without_an_extra_and_with_each_alone(
-    make: Make, tmp_path: Path, extra: str
-) -> None:
+def test_a_ct_is_released_without_extras_and_with_each_extra(make: Make, tmp_path: Path, extra: str) -> None:
     write_ct(tmp_path / "export" / "ct.dcm", 1)
     prepare(tmp_path)
     done = make(extra).command("run", tmp_path / "policy.yaml", cwd=tmp_path)
@@ -88,19 +86,19 @@ def test_a_ct_is_released_without_an_extra_and_with_each_alone(
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_its_libraries_and_no_others(make: Make, tmp_path: Path, extra: str) -> None:
+def test_an_extra_installs_only_its_libraries(make: Make, tmp_path: Path, extra: str) -> None:
     done = make(extra).command("doctor", "--json", cwd=tmp_path)
     complete = {one["name"] for one in json.loads(done.stdout)["extras"] if not one["missing"]}
     assert complete == (set() if extra == NONE else brought_by(extra))
 
 
 @pytest.mark.parametrize("extra", [one for one in EXTRAS if one != "pixels"])
-def test_the_demo_names_the_extra_that_it_lacks(make: Make, tmp_path: Path, extra: str) -> None:
+def test_the_demo_names_the_missing_extra(make: Make, tmp_path: Path, extra: str) -> None:
     done = make(extra).command("demo", tmp_path / "demo", cwd=tmp_path)
     assert (done.returncode, "medsanitize[pixels]" in done.stderr) == (2, True)
 
 
-def test_the_demo_runs_with_the_extra_pixels_alone(make: Make, tmp_path: Path) -> None:
+def test_the_demo_runs_with_only_the_extra_pixels(make: Make, tmp_path: Path) -> None:
     done = make("pixels").command("demo", tmp_path / "demo", "--json", cwd=tmp_path)
     facts = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, facts["surviving"]) == (0, 0), done.stderr
@@ -119,7 +117,7 @@ def test_the_demo_runs_with_the_extra_pixels_alone(make: Make, tmp_path: Path) -
     ],
     ids=lambda value: value.split()[0],
 )
-def test_a_command_names_the_extra_that_it_lacks(make: Make, tmp_path: Path, words: str, extra: str) -> None:
+def test_a_command_names_the_missing_extra(make: Make, tmp_path: Path, words: str, extra: str) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
     (tmp_path / "l.csv").write_text("file,patient_id\n")
@@ -135,13 +133,13 @@ def test_a_real_install_without_extras_releases_a_ct(wheel: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_holds_the_package_only(wheel: Path) -> None:
+def test_the_wheel_contains_only_the_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     others = ("benchmarks", "deploy", "docs", "examples", "tests", "tools")
     assert [name for name in names if name.startswith(tuple(f"medsanitize/{one}/" for one in others))] == []
 
 
-def test_the_sdist_holds_what_the_tests_and_the_manual_need(distributions: Path) -> None:
+def test_the_sdist_contains_what_tests_and_manual_need(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}

@@ -37,7 +37,7 @@ def call(table: Path, model: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["train", "generator", *given, *arguments])
 
 
-def test_tiny_learns_what_chests_look_like(table: Path, tmp_path: Path) -> None:
+def test_the_tiny_recipe_learns_the_appearance_of_chests(table: Path, tmp_path: Path) -> None:
     done = call(table, tmp_path / "model", "--split", "train", "--class", "finding", "--recipe", "tiny")
     facts = json.loads(done.stdout)
     assert done.exit_code == facts["exit_code"] == bool(facts["excluded"])
@@ -60,7 +60,7 @@ def test_tiny_learns_what_chests_look_like(table: Path, tmp_path: Path) -> None:
         (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction means nothing with --pipeline"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_invalid_requests_are_reported(
     table: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     done = call(table, tmp_path / "model", *arguments)

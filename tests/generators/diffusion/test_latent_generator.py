@@ -73,7 +73,7 @@ def eleven(generator: Generator) -> Any:
     return generator.sample([place % 2 for place in range(11)], list(range(100, 111)))
 
 
-def test_an_image_depends_on_its_class_and_seed_alone(generator: Generator, eleven: Any) -> None:
+def test_an_image_depends_only_on_its_class_and_seed(generator: Generator, eleven: Any) -> None:
     alone = [generator.sample([place % 2], [100 + place])[0] for place in range(11)]
     backwards = generator.sample([place % 2 for place in range(10, -1, -1)], list(range(110, 99, -1)))
     assert np.array_equal(eleven, np.stack(alone))
@@ -85,7 +85,7 @@ def test_other_seeds_and_other_classes_give_other_images(generator: Generator, e
     assert len({image.tobytes() for image in (*eleven, other)}) == 12
 
 
-def test_the_number_of_threads_changes_nothing(generator: Generator, eleven: Any) -> None:
+def test_the_number_of_threads_does_not_change_the_images(generator: Generator, eleven: Any) -> None:
     torch.set_num_threads(2)
     try:
         again = generator.sample([place % 2 for place in range(11)], list(range(100, 111)))
@@ -94,7 +94,7 @@ def test_the_number_of_threads_changes_nothing(generator: Generator, eleven: Any
     assert np.array_equal(eleven, again)
 
 
-def test_the_round_trip_and_variations_keep_the_form(generator: Generator, eleven: Any) -> None:
+def test_reconstruction_and_variation_preserve_the_shape(generator: Generator, eleven: Any) -> None:
     again = generator.reconstruct(eleven)
     varied = generator.vary(eleven, [0] * 11, 0.25, list(range(11)))
     assert again.shape == varied.shape == (11, 32, 32)
@@ -110,7 +110,7 @@ def test_a_stronger_variation_leaves_less_of_the_image(generator: Generator, ele
     assert apart(1.0) < apart(0.25) / 2
 
 
-def test_nothing_is_asked_nothing_is_drawn(generator: Generator) -> None:
+def test_an_empty_request_returns_no_images(generator: Generator) -> None:
     assert generator.sample([], []).shape == (0, 32, 32)
 
 
@@ -125,16 +125,18 @@ def test_nothing_is_asked_nothing_is_drawn(generator: Generator) -> None:
         lambda one: one.vary(np.zeros((2, 32, 32), np.uint8), [0], 0.5, [1]),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(generator: Generator, ask: Callable[[Generator], Any]) -> None:
+def test_invalid_sampling_requests_are_rejected(
+    generator: Generator, ask: Callable[[Generator], Any]
+) -> None:
     with pytest.raises(UsageError):
         ask(generator)
 
 
-def test_the_digest_is_that_of_the_list_of_files(folder: Path, generator: Generator) -> None:
+def test_the_digest_is_that_of_the_file_list(folder: Path, generator: Generator) -> None:
     assert generator.digest == hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest()
 
 
-def test_a_changed_byte_is_found(folder: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_is_detected(folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     data = bytearray((copy / DENOISER).read_bytes())
     data[-1] ^= 1
@@ -143,7 +145,7 @@ def test_a_changed_byte_is_found(folder: Path, tmp_path: Path) -> None:
         open_generator(copy)
 
 
-def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
+def test_weights_of_another_architecture_are_rejected(tmp_path: Path) -> None:
     given = content()
     facts = json.loads(given[CONFIG])
     facts["denoiser"]["block_out_channels"] = [32, 32]
@@ -153,7 +155,7 @@ def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"in_channels": 4}, {"out_channels": 4}])
-def test_a_denoiser_of_other_latents_is_refused(tmp_path: Path, change: dict[str, int]) -> None:
+def test_a_denoiser_for_other_latents_is_rejected(tmp_path: Path, change: dict[str, int]) -> None:
     given = content()
     facts = json.loads(given[CONFIG])
     facts["denoiser"] |= change
@@ -165,7 +167,7 @@ def test_a_denoiser_of_other_latents_is_refused(tmp_path: Path, change: dict[str
 
 
 @pytest.mark.parametrize("change", [{"down_block_types": ["Nothing", "Nothing"]}, {"norm_num_groups": 7}])
-def test_an_architecture_that_cannot_be_built_is_said(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_architecture_that_cannot_be_built_is_reported(tmp_path: Path, change: dict[str, Any]) -> None:
     given = content()
     facts = json.loads(given[CONFIG])
     facts["denoiser"] |= change
@@ -187,7 +189,7 @@ def test_a_file_of_pickled_weights_is_not_read(tmp_path: Path) -> None:
         open_generator(tmp_path / "model.ckpt")
 
 
-def test_a_verifier_is_no_generator(tmp_path: Path) -> None:
+def test_a_verifier_is_rejected_as_generator(tmp_path: Path) -> None:
     write_folder(tmp_path / "model", {CONFIG: b"{}", "weights.safetensors": b"", "model.onnx": b""})
     with pytest.raises(MedsanitizeError):
         open_generator(tmp_path / "model")
@@ -210,7 +212,7 @@ def pipeline(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_pipeline_of_diffusers_is_a_generator(pipeline: Path) -> None:
+def test_a_diffusers_pipeline_opens_as_generator(pipeline: Path) -> None:
     opened = open_generator(pipeline)
     assert (opened.size, opened.classes, training_of(pipeline)) == (32, ("0", "1", "2"), {})
     images = opened.sample([0, 2], [1, 1])
@@ -226,7 +228,7 @@ def test_pickled_weights_of_a_pipeline_are_not_read(pipeline: Path) -> None:
         open_generator(pipeline)
 
 
-def test_a_pipeline_of_another_kind_is_refused(pipeline: Path) -> None:
+def test_a_pipeline_of_another_kind_is_rejected(pipeline: Path) -> None:
     index = json.loads((pipeline / "model_index.json").read_text())
     index["unet"] = ["diffusers", "UNet2DConditionModel"]
     (pipeline / "model_index.json").write_text(json.dumps(index))
@@ -234,7 +236,7 @@ def test_a_pipeline_of_another_kind_is_refused(pipeline: Path) -> None:
         open_generator(pipeline)
 
 
-def test_a_square_is_the_middle_and_a_picture_again() -> None:
+def test_preprocessing_crops_the_center_and_converts_back() -> None:
     pixels = np.zeros((40, 60), np.float32)
     pixels[:, 8:52] = 1
     found = preprocess_image(ImageArray(pixels, Modality.RADIOGRAPH), 20)
@@ -242,12 +244,12 @@ def test_a_square_is_the_middle_and_a_picture_again() -> None:
     assert (to_image_array(found).pixels == 1).all()
 
 
-def test_a_slide_has_no_square() -> None:
+def test_a_slide_cannot_be_preprocessed_for_a_generator() -> None:
     with pytest.raises(UsageError, match="grey"):
         preprocess_image(ImageArray(np.zeros((8, 8, 3), np.float32), Modality.SLIDE), 8)
 
 
-def test_the_recipe_of_the_paper_is_its() -> None:
+def test_the_paper_recipe_has_the_published_parameters() -> None:
     recipe = RECIPES["gpu-512"]
     schedule = schedule_facts(recipe)
     assert autoencoder_facts(recipe)["latent_channels"] == 8
@@ -258,6 +260,6 @@ def test_the_recipe_of_the_paper_is_its() -> None:
     assert (recipe.size, recipe.latent, recipe.patience) == (512, 64, 30)
 
 
-def test_an_unknown_recipe_is_said() -> None:
+def test_an_unknown_recipe_is_reported() -> None:
     with pytest.raises(UsageError, match="no recipe"):
         recipe_for("huge")

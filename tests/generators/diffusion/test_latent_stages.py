@@ -63,7 +63,7 @@ class Several(AcceleratorHandle):
         return dict.fromkeys(values, 1.0) if "held" in values else dict(values)
 
 
-def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) -> None:
+def test_weights_with_nan_never_replace_a_checkpoint(tmp_path: Path) -> None:
     stops = Cancellation()
     place = StageContext(tmp_path, "test", open_accelerator("no"), NoProgress(), stops)
     with pytest.raises(UsageError, match="the training diverged") as told:
@@ -75,7 +75,7 @@ def test_weights_that_are_no_numbers_never_replace_a_checkpoint(tmp_path: Path) 
     assert "last good checkpoint stays" in told.value.remedy
 
 
-def test_all_processes_end_a_part_by_the_mean_of_their_losses(tmp_path: Path) -> None:
+def test_all_processes_end_a_stage_by_the_mean_loss(tmp_path: Path) -> None:
     stops = Cancellation()
     place = StageContext(tmp_path, "test", Several(open_accelerator("no").accelerator), NoProgress(), stops)
     ended = run_stage(Part(stops), Position(), {}, PACE, place)

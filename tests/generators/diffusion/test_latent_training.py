@@ -112,13 +112,13 @@ def made(
     return folder, train(root, folder, recipe)
 
 
-def test_a_rare_class_is_left_out_and_counted(made: tuple[Path, GeneratorTrainingResult]) -> None:
+def test_a_rare_class_is_excluded_and_counted(made: tuple[Path, GeneratorTrainingResult]) -> None:
     _, what = made
     assert what.classes == {"one": 14, "two": 12}
     assert what.excluded == {"of a class with fewer than 5 patients": 2}
 
 
-def test_patients_kept_back_are_none_that_is_learned_from(made: tuple[Path, GeneratorTrainingResult]) -> None:
+def test_held_out_patients_are_not_trained_on(made: tuple[Path, GeneratorTrainingResult]) -> None:
     counts = made[1].counts
     assert counts["patients"] == counts["fit_patients"] + counts["held_patients"] == 13
 
@@ -139,14 +139,14 @@ def table_of(root: Path, classes: dict[str, int], unreadable: tuple[str, ...] = 
         csv.writer(file).writerows([("file", "patient_id", "split", "finding"), *rows])
 
 
-def test_a_class_is_rare_when_too_few_of_its_patients_can_be_read(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_class_with_too_few_readable_patients_is_rare(recipe: Recipe, tmp_path: Path) -> None:
     table_of(tmp_path, {"one": 8, "two": 8, "three": 5}, unreadable=("one", "three"))
     what = train(tmp_path, tmp_path / "model", recipe, split="train")
     assert what.classes == {"one": 7, "two": 8}
     assert what.excluded == {"image not readable": 1, "of a class with fewer than 5 patients": 5}
 
 
-def test_a_class_is_rare_when_too_few_of_its_patients_are_learned_from(
+def test_a_class_with_too_few_training_patients_is_rare(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset, "HELD_SHARE", 0.5)
@@ -157,7 +157,7 @@ def test_a_class_is_rare_when_too_few_of_its_patients_are_learned_from(
     assert (what.counts["held_patients"], what.counts["fit_patients"]) == (20, 20)
 
 
-def test_somebody_is_kept_back_when_those_chosen_first_go_with_their_class(
+def test_held_out_patients_of_an_excluded_class_are_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset, "HELD_SHARE", 0.001)
@@ -168,7 +168,7 @@ def test_somebody_is_kept_back_when_those_chosen_first_go_with_their_class(
     assert {int(one.held.sum()) for one in found} == {1}
 
 
-def test_too_few_classes_are_left_when_patients_are_kept_back(
+def test_too_few_classes_after_holding_out_patients_is_an_error(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset, "HELD_SHARE", 0.5)
@@ -177,7 +177,9 @@ def test_too_few_classes_are_left_when_patients_are_kept_back(
         train(tmp_path, tmp_path / "model", recipe, split="train")
 
 
-def test_the_gate_takes_the_table_of_a_training_that_left_images_out(recipe: Recipe, tmp_path: Path) -> None:
+def test_the_gate_accepts_the_table_of_a_training_that_excluded_images(
+    recipe: Recipe, tmp_path: Path
+) -> None:
     table_of(tmp_path, {"one": 8, "two": 8, "three": 5, "four": 2}, unreadable=("one", "three"))
     train(tmp_path, tmp_path / "model", recipe, split="train")
     table = ReferenceTable(
@@ -188,7 +190,7 @@ def test_the_gate_takes_the_table_of_a_training_that_left_images_out(recipe: Rec
     assert len(sides.training) == 15
 
 
-def test_provenance_names_no_file_and_no_patient(made: tuple[Path, GeneratorTrainingResult]) -> None:
+def test_provenance_contains_no_file_and_no_patient(made: tuple[Path, GeneratorTrainingResult]) -> None:
     facts = training_of(made[0])
     assert (facts["counts"]["images"], len(facts["images"])) == (26, 64)
     every = b"".join(path.read_bytes() for path in made[0].iterdir())
@@ -196,7 +198,7 @@ def test_provenance_names_no_file_and_no_patient(made: tuple[Path, GeneratorTrai
     assert b".png" not in every.replace(b"samples.png", b"")
 
 
-def test_the_log_has_an_entry_a_checkpoint_and_the_folder_shows_samples(
+def test_the_log_has_an_entry_per_checkpoint_and_the_folder_shows_samples(
     made: tuple[Path, GeneratorTrainingResult],
 ) -> None:
     entries = [json.loads(line) for line in (made[0] / "log.jsonl").read_text().splitlines()]
@@ -206,7 +208,7 @@ def test_the_log_has_an_entry_a_checkpoint_and_the_folder_shows_samples(
     assert "<svg" in (made[0] / "curves.svg").read_text()
 
 
-def test_nothing_of_the_patients_stays_beside_the_model_but_sheets(
+def test_only_contact_sheets_remain_in_the_training_folder(
     made: tuple[Path, GeneratorTrainingResult],
 ) -> None:
     beside = made[0].with_name("model.training")
@@ -214,7 +216,7 @@ def test_nothing_of_the_patients_stays_beside_the_model_but_sheets(
 
 
 @pytest.mark.parametrize(("part", "at"), [("autoencoder", 4), ("denoiser", 5)])
-def test_a_stopped_training_ends_as_an_undisturbed_one(
+def test_a_stopped_training_gives_the_same_result_as_an_uninterrupted_one(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path, part: str, at: int
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
@@ -222,7 +224,7 @@ def test_a_stopped_training_ends_as_an_undisturbed_one(
     assert train(root, tmp_path / "model", recipe).digest == made[1].digest
 
 
-def test_a_killed_training_goes_on_from_its_last_checkpoint(
+def test_a_killed_training_resumes_from_its_last_checkpoint(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     with pytest.raises(OSError, match=r"^$"):
@@ -244,7 +246,7 @@ def test_an_unfinished_training_of_another_recipe_is_not_continued(
         train(root, tmp_path / "model", other)
 
 
-def test_a_damaged_checkpoint_is_said(root: Path, recipe: Recipe, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported(root: Path, recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(root, tmp_path / "model", recipe, Ear("autoencoder", 2))
     (tmp_path / "model.training" / "checkpoint.safetensors").write_bytes(b"\x80\x04pickle")
@@ -252,7 +254,7 @@ def test_a_damaged_checkpoint_is_said(root: Path, recipe: Recipe, tmp_path: Path
         train(root, tmp_path / "model", recipe)
 
 
-def test_a_loss_that_is_no_number_ends_the_training(root: Path, recipe: Recipe, tmp_path: Path) -> None:
+def test_a_nan_loss_stops_the_training(root: Path, recipe: Recipe, tmp_path: Path) -> None:
     wild = replace(recipe, autoencoder=replace(recipe.autoencoder, rate=1e30))
     with pytest.raises(UsageError, match="the training diverged"):
         train(root, tmp_path / "model", wild)
@@ -260,7 +262,7 @@ def test_a_loss_that_is_no_number_ends_the_training(root: Path, recipe: Recipe, 
 
 
 @pytest.mark.parametrize("prediction", [Prediction.NOISE, Prediction.ZERO_SNR])
-def test_other_predictions_are_learned_and_sampled(
+def test_all_prediction_types_can_be_trained_and_sampled(
     root: Path, recipe: Recipe, tmp_path: Path, prediction: Prediction
 ) -> None:
     how = replace(recipe, denoiser=replace(recipe.denoiser, prediction=prediction))
@@ -270,9 +272,7 @@ def test_other_predictions_are_learned_and_sampled(
     assert open_generator(tmp_path / "model").sample([0], [1]).std() > 0
 
 
-def test_a_discriminator_joins_and_is_kept_in_the_checkpoint(
-    root: Path, recipe: Recipe, tmp_path: Path
-) -> None:
+def test_the_discriminator_is_stored_in_the_checkpoint(root: Path, recipe: Recipe, tmp_path: Path) -> None:
     how = replace(recipe, autoencoder=replace(recipe.autoencoder, adversarial=0.1, adversarial_from=2))
     whole = train(root, tmp_path / "whole", how)
     with pytest.raises(KeyboardInterrupt):
@@ -281,13 +281,15 @@ def test_a_discriminator_joins_and_is_kept_in_the_checkpoint(
     assert train(root, tmp_path / "model", how).digest == whole.digest
 
 
-def test_a_part_ends_when_patients_kept_back_gain_nothing(root: Path, recipe: Recipe, tmp_path: Path) -> None:
+def test_a_stage_stops_early_without_a_better_held_out_loss(
+    root: Path, recipe: Recipe, tmp_path: Path
+) -> None:
     still = replace(recipe.denoiser, rate=0.0, steps=60)
     found = train(root, tmp_path / "model", replace(recipe, denoiser=still, patience=2))
     assert [entry["step"] for entry in found.log if entry["part"] == 2] == [3, 6, 9]
 
 
-def test_a_generator_is_gone_on_from_with_other_classes(
+def test_a_generator_can_be_trained_further_with_other_classes(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, column=None, pipeline=made[0])
@@ -299,7 +301,7 @@ def test_a_generator_is_gone_on_from_with_other_classes(
     assert training_of(tmp_path / "model")["start"] == made[1].digest
 
 
-def test_what_networks_learned_from_before_is_recorded(
+def test_the_training_data_of_initial_weights_is_recorded(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, column=None, pipeline=made[0])
@@ -310,7 +312,7 @@ def test_what_networks_learned_from_before_is_recorded(
     assert "also of other images" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_a_generator_may_go_on_with_the_very_same_images(
+def test_a_generator_can_be_trained_further_on_the_same_images(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     train(root, tmp_path / "model", recipe, pipeline=made[0])
@@ -330,13 +332,13 @@ def test_a_generator_may_go_on_with_the_very_same_images(
         ({"start": "random", "images_before": []}, None),
     ],
 )
-def test_what_a_folder_does_not_say_of_its_images_is_unknown(
+def test_training_data_missing_in_the_provenance_is_unknown(
     facts: dict[str, Any], images: set[str] | None
 ) -> None:
     assert trained_on_dataset(facts) == images
 
 
-def test_the_prediction_of_a_pipeline_is_recorded_and_not_that_of_the_recipe(
+def test_the_prediction_type_of_the_pipeline_is_recorded(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path
 ) -> None:
     noise = replace(recipe, denoiser=replace(recipe.denoiser, prediction=Prediction.NOISE))
@@ -353,7 +355,7 @@ def test_without_a_column_there_are_no_classes(root: Path, recipe: Recipe, tmp_p
 @pytest.mark.parametrize(
     ("column", "message"), [("nothing", "no column of that name"), ("constant", "has 1 values")]
 )
-def test_classes_must_be_there_and_two(
+def test_at_least_two_classes_are_required(
     root: Path, recipe: Recipe, tmp_path: Path, column: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -369,14 +371,14 @@ def small_table(folder: Path, images: dict[str, Image.Image], patients: int) -> 
     return folder
 
 
-def test_small_images_among_large_ones_are_refused(recipe: Recipe, tmp_path: Path) -> None:
+def test_images_smaller_than_the_recipe_are_rejected(recipe: Recipe, tmp_path: Path) -> None:
     images = {f"{number}.png": picture(number, 0, 40 if number else 20) for number in range(4)}
     small_table(tmp_path, images, 4)
     with pytest.raises(UsageError, match="1 images are smaller than 32 pixels"):
         train(tmp_path, tmp_path / "model", recipe, column=None)
 
 
-def test_pictures_in_colour_are_refused(recipe: Recipe, tmp_path: Path) -> None:
+def test_color_images_are_rejected(recipe: Recipe, tmp_path: Path) -> None:
     images = {f"{number}.png": picture(number, 0) for number in range(4)}
     images["0.png"] = Image.merge("RGB", [picture(channel, 0) for channel in range(3)])
     small_table(tmp_path, images, 4)
@@ -384,13 +386,13 @@ def test_pictures_in_colour_are_refused(recipe: Recipe, tmp_path: Path) -> None:
         train(tmp_path, tmp_path / "model", recipe, column=None)
 
 
-def test_one_patient_alone_is_refused(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_single_patient_is_rejected(recipe: Recipe, tmp_path: Path) -> None:
     small_table(tmp_path, {f"{number}.png": picture(number, 0) for number in range(4)}, 1)
     with pytest.raises(UsageError, match="of one patient"):
         train(tmp_path, tmp_path / "model", recipe, column=None)
 
 
-def test_a_model_is_never_written_over(
+def test_a_model_is_never_overwritten(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult]
 ) -> None:
     with pytest.raises(UsageError, match="There is a model in the output folder"):

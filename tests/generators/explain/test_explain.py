@@ -40,22 +40,22 @@ def picture(seed: int) -> Image.Image:
 # nDCG
 
 
-def test_the_gain_is_discounted_by_place() -> None:
+def test_the_gain_is_discounted_by_rank() -> None:
     expected = (2**3 - 1) + (2**2 - 1) / math.log2(3) + (2**1 - 1) / 2
     assert dcg([3, 2, 1], 3) == pytest.approx(expected)
     assert dcg([3, 2, 1], 1) == 7
 
 
-def test_the_best_order_has_all_of_the_gain() -> None:
+def test_the_best_order_has_the_maximum_gain() -> None:
     assert ndcg([5.5, 5, 4.5, 4], 3) == 1
 
 
-def test_the_worst_of_two_orders_has_what_the_discount_leaves() -> None:
+def test_the_worse_of_two_orders_has_the_discounted_gain() -> None:
     assert ndcg([0, 1], 2) == pytest.approx(1 / math.log2(3))
     assert ndcg([0, 1], 1) == 0
 
 
-def test_equal_relevance_makes_every_order_the_best() -> None:
+def test_equal_relevance_makes_every_order_optimal() -> None:
     assert ndcg([2, 2, 2], 2) == ndcg_by_chance([2, 2, 2], 2) == 1
 
 
@@ -79,7 +79,7 @@ def looked(
     return EmbeddedCatalogue(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
 
 
-def test_cases_come_by_distance_with_their_place_by_structure() -> None:
+def test_cases_are_sorted_by_distance_with_their_structure_rank() -> None:
     found = explain(looked([[3, 0], [1, 0], [2, 0]], [[0, 0]], [[0.9, 0.1, 0.5]]), 2, "m", "d", None)
     assert [one.object_id for one in found.by_features] == ["o1", "o2"]
     assert [one.distance for one in found.by_features] == [1, 2]
@@ -88,7 +88,7 @@ def test_cases_come_by_distance_with_their_place_by_structure() -> None:
     assert found.answers == ()
 
 
-def test_the_classifier_says_what_the_image_and_each_case_are_taken_for() -> None:
+def test_predictions_for_the_image_and_each_case_are_reported() -> None:
     def probabilities(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.float32([[0.9, 0.1] if one[0] > 1 else [0.2, 0.8] for one in vectors])
 
@@ -103,7 +103,7 @@ def test_equal_distances_keep_the_order_of_the_catalogue() -> None:
     assert ranks_of(np.array([2.0, 1, 1, 0])).tolist() == [4, 2, 3, 1]
 
 
-def test_a_ranking_that_agrees_has_all_of_the_gain_and_its_reverse_has_less() -> None:
+def test_an_agreeing_ranking_has_ndcg_1_and_its_reverse_less() -> None:
     judged = {f"o{place}": 5.0 - place for place in range(5)}
     vectors = [[float(place)] for place in range(5)]
     found = rank(
@@ -114,7 +114,7 @@ def test_a_ranking_that_agrees_has_all_of_the_gain_and_its_reverse_has_less() ->
     assert at.structure.value == pytest.approx(ndcg([1, 2, 3, 4, 5], 4))
 
 
-def test_each_image_is_ranked_among_its_own_judgements() -> None:
+def test_each_image_is_ranked_among_its_judged_objects() -> None:
     vectors = [[float(place)] for place in range(8)]
     first = {f"o{place}": 4.0 - place for place in range(4)}
     second = {f"o{place}": float(place) for place in range(4, 8)}
@@ -146,12 +146,12 @@ def table(folder: Path, *rows: str) -> Path:
         ([], "has 0 judgements"),
     ],
 )
-def test_judgements_that_say_nothing_are_an_error(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_uninformative_judgements_are_an_error(tmp_path: Path, rows: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_judgements(table(tmp_path, *rows))
 
 
-def test_judgements_need_their_columns(tmp_path: Path) -> None:
+def test_missing_judgement_columns_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("file,relevance\na,1\n")
     with pytest.raises(UsageError, match="no column 'object_id'"):
         read_judgements(tmp_path / "t.csv")
@@ -242,7 +242,7 @@ def call(place: Path, *arguments: object, image: object = "scans/secret-name.png
     return done.exit_code, json.loads(done.stdout.splitlines()[0])
 
 
-def test_the_image_most_alike_comes_first_and_the_page_shows_it(place: Path, tmp_path: Path) -> None:
+def test_the_most_similar_image_is_first_and_shown(place: Path, tmp_path: Path) -> None:
     code, found = call(place, "--count", 3, "--output", tmp_path / "out")
     assert code == found["exit_code"] == 0
     assert (found["images"], found["synthetic"]) == (6, 6)
@@ -258,13 +258,13 @@ def test_the_image_most_alike_comes_first_and_the_page_shows_it(place: Path, tmp
     assert stat.S_IMODE((tmp_path / "out/explanation.html").stat().st_mode) == 0o600
 
 
-def test_real_images_are_taken_when_they_are_asked_for(place: Path) -> None:
+def test_real_images_are_used_on_request(place: Path) -> None:
     _, found = call(place, "--all", "--count", 100)
     assert (found["images"], found["synthetic"]) == (8, 6)
     assert sum(not one["synthetic"] for one in found["by_features"]) == 2
 
 
-def test_rankings_are_held_against_judgements(place: Path, tmp_path: Path) -> None:
+def test_rankings_are_compared_with_judgements(place: Path, tmp_path: Path) -> None:
     rows = [f"secret-name.png,o{number},{4 if number == 3 else 1}" for number in range(6)]
     asked = ("--judgements", table(tmp_path, *rows), "--output", tmp_path / "out")
     code, found = call(place, *asked, image="scans")
@@ -279,7 +279,7 @@ def test_rankings_are_held_against_judgements(place: Path, tmp_path: Path) -> No
     ("row", "message"),
     [("../secret-name.png,o0,1", "not in the folder"), ("secret-name.png,o7,1", "not in the catalogue")],
 )
-def test_judgements_of_what_is_not_there_are_an_error(
+def test_judgements_of_missing_objects_are_an_error(
     place: Path, tmp_path: Path, row: str, message: str
 ) -> None:
     rows = [row, *(f"{row.split(',')[0]},o{number},2" for number in range(1, 5))]
@@ -289,7 +289,7 @@ def test_judgements_of_what_is_not_there_are_an_error(
     assert "secret" not in found["message"]
 
 
-def test_an_image_that_cannot_be_read_is_an_error_without_its_name(place: Path) -> None:
+def test_the_error_for_an_unreadable_image_contains_no_name(place: Path) -> None:
     (place / "scans/secret-text").write_text("no image")
     for name in ("scans/secret-text", "scans/secret-missing"):
         code, found = call(place, image=name)
@@ -298,7 +298,7 @@ def test_an_image_that_cannot_be_read_is_an_error_without_its_name(place: Path) 
         assert "secret" not in found["message"]
 
 
-def test_an_image_in_colour_is_not_explained(place: Path, tmp_path: Path) -> None:
+def test_a_color_image_cannot_be_explained(place: Path, tmp_path: Path) -> None:
     draw = np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)
     Image.fromarray(draw).save(tmp_path / "colour.png")
     code, found = call(place, image=tmp_path / "colour.png")
@@ -306,7 +306,7 @@ def test_an_image_in_colour_is_not_explained(place: Path, tmp_path: Path) -> Non
     assert "made for radiographs" in found["message"]
 
 
-def test_a_catalogue_that_was_changed_is_refused(place: Path, tmp_path: Path) -> None:
+def test_a_modified_catalogue_is_rejected(place: Path, tmp_path: Path) -> None:
     release = make_release(tmp_path / "release", [as_png(0, tmp_path)], lambda _: True)
     (release / "data/S000/image.png").write_bytes(as_png(1, tmp_path))
     done = CliRunner().invoke(
@@ -316,9 +316,7 @@ def test_a_catalogue_that_was_changed_is_refused(place: Path, tmp_path: Path) ->
     assert "not what its evidence says" in done.stderr
 
 
-def test_a_catalogue_without_synthetic_images_is_refused_unless_all_is_said(
-    place: Path, tmp_path: Path
-) -> None:
+def test_a_catalogue_without_synthetic_images_requires_all(place: Path, tmp_path: Path) -> None:
     release = make_release(tmp_path / "release", [as_png(0, tmp_path), b"no image"], lambda _: False)
     given = ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(release)]
     done = CliRunner().invoke(cli, given)
@@ -330,7 +328,7 @@ def test_a_catalogue_without_synthetic_images_is_refused_unless_all_is_said(
     assert "a real image" in done.stdout
 
 
-def test_a_folder_that_is_no_release_is_an_error(place: Path) -> None:
+def test_a_folder_without_a_release_is_an_error(place: Path) -> None:
     given = ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(place / "scans")]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 2

@@ -60,7 +60,7 @@ def test_the_bytes_do_not_depend_on_the_clock(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_it_says_that_it_is_synthetic_and_by_what(form: str) -> None:
+def test_the_object_states_that_it_is_synthetic_and_its_model(form: str) -> None:
     found = dcmread(BytesIO(dicom_object(square(), names(), SAID, form)))
     algorithm = found.DerivationAlgorithmSequence[0]
     equipment = found.ContributingEquipmentSequence[0]
@@ -74,7 +74,7 @@ def test_it_says_that_it_is_synthetic_and_by_what(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_it_states_no_patient_and_no_date(form: str) -> None:
+def test_the_object_contains_no_patient_and_no_date(form: str) -> None:
     found = dcmread(BytesIO(dicom_object(square(), names(), SAID, form)))
     dated = [element for element in found.iterall() if element.VR in ("DA", "TM", "DT", "AS")]
     assert not any(element.value for element in dated)
@@ -83,7 +83,7 @@ def test_it_states_no_patient_and_no_date(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_audit_of_a_release_finds_nothing(form: str) -> None:
+def test_the_release_audit_finds_nothing(form: str) -> None:
     data = dicom_object(square(), names(), SAID, form)
     expected = Expected(sha256=sha256(data).hexdigest(), pseudonym=names().patient)
     assert audit_parsed(read(data), own=(), search=build_identifier_search(()), expected=expected) == ()
@@ -101,7 +101,7 @@ def test_dciodvfy_finds_no_error(form: str, tmp_path: Path) -> None:
     assert [line for line in errors if "(0x0008,0x001c)" not in line] == []
 
 
-def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
+def test_identifiers_derive_from_model_class_seed_and_key() -> None:
     other = synthetic_identifiers(
         derive_sub_keys(bytes(64), scope="x"), Pseudonyms(), "cr", model=MODEL, label=0, seed=3
     )
@@ -110,13 +110,13 @@ def test_names_are_those_of_model_class_and_seed_under_the_key() -> None:
     assert len({names().study, names().series, names().instance}) == 3
 
 
-def test_seeds_are_numbers_that_a_generator_takes() -> None:
+def test_seeds_are_in_the_range_of_the_generator() -> None:
     seeds = [seed_of(KEYS, MODEL, 0, number) for number in range(100)]
     assert len(set(seeds)) == 100
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_a_picture_is_nothing_but_pixels(tmp_path: Path) -> None:
+def test_a_png_contains_only_pixels(tmp_path: Path) -> None:
     path = tmp_path / "image.png"
     path.write_bytes(png_object(square()))
     with Image.open(path) as image:
@@ -124,7 +124,7 @@ def test_a_picture_is_nothing_but_pixels(tmp_path: Path) -> None:
     assert audit_raster(path, search=build_identifier_search(())) == ()
 
 
-def test_the_file_beside_a_picture_says_what_it_is() -> None:
+def test_the_sidecar_describes_the_picture() -> None:
     facts = json.loads(sidecar(SAID))
     assert facts["synthetic"] is True
     assert (facts["class"], facts["gate"], facts["model_sha256"]) == ("effusion", "passed", MODEL)

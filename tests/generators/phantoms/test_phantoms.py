@@ -35,7 +35,7 @@ def test_the_same_arguments_give_the_same_chest() -> None:
 
 
 @pytest.mark.parametrize("size", [64, 97, 256])
-def test_a_chest_is_grey_in_the_unit_range_and_of_the_size_asked_for(size: int) -> None:
+def test_a_chest_is_gray_in_the_unit_range_and_of_the_requested_size(size: int) -> None:
     picture = chest_phantom(0, 0, size=size)
     assert (picture.shape, picture.dtype) == ((size, size), np.float32)
     assert 0 <= picture.min() < 0.1
@@ -43,13 +43,13 @@ def test_a_chest_is_grey_in_the_unit_range_and_of_the_size_asked_for(size: int) 
 
 
 @pytest.mark.parametrize("change", [{"patient": 2}, {"visit": 1}, {"seed": 1}])
-def test_another_patient_visit_or_seed_is_another_picture(change: dict[str, int]) -> None:
+def test_another_patient_visit_or_seed_gives_another_picture(change: dict[str, int]) -> None:
     numbers = {"patient": 1, "visit": 0, "seed": 0} | change
     other = chest_phantom(numbers["patient"], numbers["visit"], size=64, seed=numbers["seed"])
     assert np.abs(other - chest_phantom(1, 0, size=64)).mean() > 0.01
 
 
-def test_visits_follow_each_other() -> None:
+def test_visits_are_in_chronological_order() -> None:
     days = [chest_visit(5, visit).days for visit in range(6)]
     assert days[0] == 0
     assert all(later > earlier for earlier, later in pairwise(days))
@@ -61,7 +61,7 @@ def test_a_population_has_both_views_and_all_findings() -> None:
     assert {one.finding for one in visits} == set(FINDINGS)
 
 
-def test_patients_are_alike_at_their_visits_but_not_easily_found() -> None:
+def test_visits_of_a_patient_are_similar_but_hard_to_match() -> None:
     patients = range(40)
     first, second = (_standard([chest_phantom(p, v, size=96) for p in patients]) for v in (0, 1))
     likeness = first @ second.T
@@ -77,7 +77,7 @@ def test_the_same_arguments_give_the_same_tissue() -> None:
     assert np.array_equal(one, tissue_phantom(2, 0, 5, 1, size=128))
 
 
-def test_near_sections_are_more_alike_than_far_ones_and_blocks_of_one_patient() -> None:
+def test_near_sections_are_more_similar_than_distant_ones() -> None:
     patients = range(8)
     base = _standard([tissue_phantom(p, 0, 0, size=192) for p in patients])
 
@@ -90,7 +90,7 @@ def test_near_sections_are_more_alike_than_far_ones_and_blocks_of_one_patient() 
     assert far > other_block
 
 
-def test_scanners_differ_in_colour() -> None:
+def test_scanners_differ_in_color() -> None:
     neutral, other = (
         tissue_phantom(0, 0, 0, one, size=128)[:10, :10].reshape(-1, 3).mean(axis=0) for one in (0, 2)
     )
@@ -115,7 +115,7 @@ def test_no_patient_is_in_two_splits(tmp_path: Path) -> None:
     assert len(splits) == len({patient for patient, _ in splits})
 
 
-def test_later_visits_share_people_and_no_images(tmp_path: Path) -> None:
+def test_later_visits_share_patients_but_no_images(tmp_path: Path) -> None:
     write_chests(tmp_path / "a", [7], size=64)
     write_chests(tmp_path / "b", [7], size=64, first=4)
     images = [path.read_bytes() for path in tmp_path.rglob("*.png")]
@@ -130,7 +130,7 @@ def test_a_folder_of_slides_reads_as_slides(tmp_path: Path) -> None:
     assert read_image(tmp_path / "a" / rows[0]["file"]).modality is Modality.SLIDE
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_non_empty_folder_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     for write in (write_chests, write_slides):
         with pytest.raises(UsageError):

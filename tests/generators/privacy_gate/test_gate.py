@@ -231,7 +231,7 @@ def few(sides: dict[str, Split]) -> dict[str, Split]:
 
 
 @pytest.mark.parametrize("copied", [1.0, 0.1, 0.02])
-def test_a_generator_that_copies_is_refused_and_its_copies_are_found(
+def test_a_copying_generator_fails_and_its_copies_are_found(
     gate: PrivacyGate, sides: dict[str, Split], copied: float
 ) -> None:
     generator = made_by(sides, copied)
@@ -243,29 +243,27 @@ def test_a_generator_that_copies_is_refused_and_its_copies_are_found(
     assert found.verdict.copy_rate >= copied
 
 
-def test_an_honest_generator_passes_when_it_has_the_numbers(
-    gate: PrivacyGate, sides: dict[str, Split]
-) -> None:
+def test_an_honest_generator_passes_with_enough_data(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     found = gate.judge(sampled(made_by(sides), 3000))
     assert found.verdict.state == "passed", "\n".join(statement(found.verdict))
     assert found.kept.all()
     assert found.verdict.linked.errors == 0
 
 
-def test_with_fewer_images_it_is_not_calibratable(gate: PrivacyGate, sides: dict[str, Split]) -> None:
+def test_too_few_images_are_insufficient_data(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     found = gate.judge(sampled(made_by(sides), 500)).verdict
     assert found.state == "insufficient_data"
     assert found.needed == ("2,995 images, and there are 500",)
 
 
-def test_with_fewer_patients_it_is_not_calibratable(sides: dict[str, Split]) -> None:
+def test_too_few_patients_are_insufficient_data(sides: dict[str, Split]) -> None:
     fewer = {**sides, "calibration": side(range(400, 698), 2, small)}
     found = prepared(fewer, made_by(sides)).judge(sampled(made_by(sides), 100)).verdict
     assert found.state == "insufficient_data"
     assert found.needed[0].startswith("299 patients")
 
 
-def test_a_copy_is_told_to_the_holder_with_its_original(gate: PrivacyGate, sides: dict[str, Split]) -> None:
+def test_the_result_contains_each_copy_with_its_original(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     generator = made_by(sides)
     synthetic = np.concatenate([generator.training[[7, 3]], generator.sample([0], [5])])
     found, again = gate.match(synthetic), gate.judge(synthetic)
@@ -274,13 +272,13 @@ def test_a_copy_is_told_to_the_holder_with_its_original(gate: PrivacyGate, sides
     assert again.verdict.linked.errors == 2
 
 
-def test_a_patient_who_is_drawn_twice_is_extracted(gate: PrivacyGate, sides: dict[str, Split]) -> None:
+def test_a_patient_sampled_twice_is_extracted(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     training = made_by(sides).training
     twice = np.concatenate([training[[7]], jpeg_round_trip(training[[7]], 70), training[[9]]])
     assert gate.judge(twice).verdict.attacks.extraction.extracted == 1
 
 
-def test_nobody_to_calibrate_on_matches_everything(sides: dict[str, Split]) -> None:
+def test_without_calibration_patients_everything_matches(sides: dict[str, Split]) -> None:
     alone = {**sides, "calibration": side(range(400, 410), 1, small), "holdout": side([], 1, small)}
     found = prepared(alone, made_by(sides)).judge(sampled(made_by(sides), 20))
     assert found.verdict.state == "insufficient_data"
@@ -300,14 +298,16 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Split]) -> None:
     assert one.score.tobytes() == other.score.tobytes()
 
 
-def test_few_pairs_are_all_scored(few: dict[str, Split]) -> None:
+def test_all_pairs_are_scored_in_small_cohorts(few: dict[str, Split]) -> None:
     generator = made_by(few, 1.0)
     found = prepared(few, generator).judge(sampled(generator, 100))
     assert found.verdict.subject.candidates == 120
     assert not found.kept.any()
 
 
-def test_a_search_pays_for_what_it_overlooks(few: dict[str, Split], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threshold_accounts_for_search_misses(
+    few: dict[str, Split], monkeypatch: pytest.MonkeyPatch
+) -> None:
     nearest_only(monkeypatch, 2)
 
     class Blind(Waves):
@@ -325,7 +325,7 @@ def _noise(pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
     return np.stack([np.random.default_rng(seed).normal(size=WAVES) for seed in seeds]).astype(np.float32)
 
 
-def test_a_generator_that_gives_back_what_it_was_trained_on_under_noise_is_vetoed(
+def test_a_generator_that_restores_training_images_from_noise_is_vetoed(
     few: dict[str, Split],
 ) -> None:
     @dataclass(frozen=True)
@@ -345,7 +345,7 @@ def test_a_generator_that_gives_back_what_it_was_trained_on_under_noise_is_vetoe
         assert found.restored == (120 if veto else found.restored)
 
 
-def test_sides_that_share_somebody_are_refused(sides: dict[str, Split]) -> None:
+def test_splits_that_share_a_patient_are_rejected(sides: dict[str, Split]) -> None:
     generator = made_by(sides)
     same = {**sides, "holdout": side(range(100, 130), 1, small)}
     with pytest.raises(UsageError, match="A patient is in two"):
@@ -359,7 +359,7 @@ def test_sides_that_share_somebody_are_refused(sides: dict[str, Split]) -> None:
         prepared({**sides, "holdout": replace(renamed, patients=np.arange(3))}, generator)
 
 
-def test_models_for_other_images_and_images_of_another_size_are_refused(
+def test_models_of_another_modality_and_images_of_another_size_are_rejected(
     gate: PrivacyGate, sides: dict[str, Split]
 ) -> None:
     with pytest.raises(UsageError, match="different images"):
@@ -368,12 +368,12 @@ def test_models_for_other_images_and_images_of_another_size_are_refused(
         gate.match(np.zeros((2, 32, 32), np.uint8))
 
 
-def test_a_score_that_is_no_number_is_refused(few: dict[str, Split]) -> None:
+def test_a_nan_score_is_rejected(few: dict[str, Split]) -> None:
     with pytest.raises(IntegrityError, match="no number"):
         prepared(few, made_by(few), verifier=Waves(gain=float("nan")))
 
 
-def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Split]) -> None:
+def test_a_generator_that_changes_the_image_size_is_rejected(few: dict[str, Split]) -> None:
     class Shrinks(Phantoms):
         def reconstruct(self, images: Squares) -> Squares:
             return images[:, ::2, ::2]
@@ -382,7 +382,7 @@ def test_a_generator_that_changes_the_size_is_refused(few: dict[str, Split]) -> 
         prepared(few, Shrinks(made_by(few).training, made_by(few).people))
 
 
-def test_controls_are_copies_and_the_lowest_of_a_patient_counts() -> None:
+def test_the_lowest_control_score_of_a_patient_counts() -> None:
     image = small(1, 0)[None]
     assert np.abs(jpeg_round_trip(image, 90).astype(int) - image).mean() < 3
     assert (
@@ -392,7 +392,7 @@ def test_controls_are_copies_and_the_lowest_of_a_patient_counts() -> None:
     assert lowest(np.array([0.3, 0.2, 0.9]), np.array([5, 5, 2])).tolist() == [0.9, 0.2]
 
 
-def test_copies_are_moved_as_far_as_training_moves_what_is_learned() -> None:
+def test_geometric_controls_use_the_range_of_training_augmentation() -> None:
     from medsanitize.generators.diffusion import augment
 
     assert min(TURN / augment.TURN, SHIFT / augment.SHIFT, SCALE / augment.SCALE) >= 1
@@ -402,7 +402,7 @@ def test_copies_are_moved_as_far_as_training_moves_what_is_learned() -> None:
     assert not np.array_equal(transform_geometry(images)[0], transform_geometry(images)[1])
 
 
-def test_all_pairs_are_scored_where_they_are_few() -> None:
+def test_a_small_search_scores_all_pairs() -> None:
     assert candidates_for(3000, 500) == 500
     assert candidates_for(10_000, 100_000) == 209
     assert candidates_for(1_000_000, 100_000) == 64

@@ -80,7 +80,7 @@ def simulated(
 # -- threshold and bound ----------------------------------------------------------------------
 
 
-def test_a_threshold_for_one_in_a_hundred_takes_299_patients() -> None:
+def test_a_threshold_for_1_percent_needs_299_patients() -> None:
     assert patients_needed() == 299
     scores = np.linspace(0.5, 1, 299)
     assert threshold(scores, 0.01).value == 0.5
@@ -90,31 +90,31 @@ def test_a_threshold_for_one_in_a_hundred_takes_299_patients() -> None:
     assert threshold(np.empty(0), 0.01).missed == 1.0
 
 
-def test_one_score_may_lie_below_from_473_patients_on() -> None:
+def test_one_missed_score_is_allowed_from_473_patients_on() -> None:
     scores = np.linspace(0.5, 1, 473)
     assert threshold(scores[1:], 0.01).overlooked == 0
     assert threshold(scores, 0.01).overlooked == 1
     assert threshold(scores, 0.01).value == scores[1]
 
 
-def test_what_is_missed_beside_another_bound_has_a_closed_form() -> None:
+def test_the_miss_bound_at_the_joint_confidence_has_a_closed_form() -> None:
     assert threshold(np.linspace(0, 1, 299), 0.01).missed == pytest.approx(1 - 0.025 ** (1 / 299))
 
 
 @pytest.mark.parametrize("patients", [299, 473, 1000])
-def test_the_threshold_keeps_its_promise_as_often_as_it_says(patients: int) -> None:
+def test_the_threshold_holds_at_its_confidence(patients: int) -> None:
     draw = np.random.default_rng(5)
     broken = [threshold(draw.random(patients), 0.01).value > 0.01 for _ in range(2000)]
     # Of uniform scores the share missed is the threshold itself; 2,000 runs tell 5 % to 1.5 %.
     assert np.mean(broken) <= 0.065
 
 
-def test_the_worst_of_real_pairs_and_controls_is_what_counts() -> None:
+def test_the_minimum_over_real_pairs_and_controls_counts() -> None:
     genuine, copy = np.array([0.9, 0.5, 0.8]), np.array([0.6, 0.9, 0.85])
     assert lowest_scores(genuine, {"varied": copy}).tolist() == [0.6, 0.5, 0.8]
 
 
-def test_no_match_among_3000_images_is_a_tenth_of_a_percent() -> None:
+def test_no_match_among_3000_images_bounds_the_rate_at_0_1_percent() -> None:
     found = bound(3000, 0, 0.01)
     assert images_needed() == 2995
     assert found.upper == pytest.approx(1 - 0.05 ** (1 / 3000))
@@ -126,7 +126,7 @@ def test_no_match_among_3000_images_is_a_tenth_of_a_percent() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 2000), st.data())
-def test_bounds_of_copies_are_shares_and_never_below_what_was_seen(images: int, data: st.DataObject) -> None:
+def test_copy_bounds_are_shares_not_below_the_observed_rate(images: int, data: st.DataObject) -> None:
     matches = data.draw(st.integers(0, images))
     found = bound(images, matches, data.draw(st.floats(0, 1)))
     assert found.lower <= matches / images <= found.upper <= found.copy_rate <= 1
@@ -134,7 +134,7 @@ def test_bounds_of_copies_are_shares_and_never_below_what_was_seen(images: int, 
 
 
 @pytest.mark.parametrize(("patients", "images", "copied"), [(299, 3000, 0.003), (600, 1000, 0.05)])
-def test_the_bounds_of_copies_hold_as_often_as_they_say(patients: int, images: int, copied: float) -> None:
+def test_the_copy_bounds_hold_at_their_confidence(patients: int, images: int, copied: float) -> None:
     draw = np.random.default_rng(7)
     rate_broken = residual_broken = 0
     for _ in range(1500):
@@ -148,7 +148,7 @@ def test_the_bounds_of_copies_hold_as_often_as_they_say(patients: int, images: i
     assert max(rate_broken, residual_broken) / 1500 <= 0.05
 
 
-def test_real_pairs_alone_would_let_copies_through() -> None:
+def test_real_pairs_without_controls_would_miss_copies() -> None:
     draw = np.random.default_rng(9)
     genuine, control = draw.uniform(0.9, 1, 400), draw.uniform(0.5, 1, 400)
     copies = draw.uniform(0.5, 1, 1000)
@@ -158,7 +158,7 @@ def test_real_pairs_alone_would_let_copies_through() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"missed": 0.0}, {"most": 1.0}, {"strength": -0.2}])
-def test_rates_lie_between_0_and_1(wrong: dict[str, float]) -> None:
+def test_rates_must_be_between_0_and_1(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="not between 0 and 1"):
         GateParameters(**wrong)
 
@@ -167,7 +167,7 @@ def test_rates_lie_between_0_and_1(wrong: dict[str, float]) -> None:
 
 
 @given(st.lists(st.integers(0, 8), max_size=40), st.lists(st.integers(10, 15), max_size=40))
-def test_equal_sides_have_as_many_images_of_each_of_a_pair(one: list[int], other: list[int]) -> None:
+def test_matched_samples_have_equally_many_images_per_pair(one: list[int], other: list[int]) -> None:
     sides = [np.array(side, np.int64) for side in (one, other)]
     found = match_samples(*sides)
     assert found.patients == min(len(set(one)), len(set(other)))
@@ -177,7 +177,7 @@ def test_equal_sides_have_as_many_images_of_each_of_a_pair(one: list[int], other
             assert len(set(patients[rows[found.pairs == pair]].tolist())) == 1
 
 
-def test_images_that_crowd_around_few_patients_raise_no_alarm() -> None:
+def test_images_clustered_around_few_patients_raise_no_alarm() -> None:
     draw = np.random.default_rng(1)
     alarms = 0
     for _ in range(150):
@@ -187,7 +187,7 @@ def test_images_that_crowd_around_few_patients_raise_no_alarm() -> None:
     assert alarms / 150 <= 0.05
 
 
-def test_images_nearer_to_training_raise_the_alarm() -> None:
+def test_images_nearer_to_training_raise_an_alarm() -> None:
     draw = np.random.default_rng(2)
     found = nearest_neighbor_test(draw.integers(0, 300, 3000), draw.random(3000) < 0.7, 300)
     assert found.alarm
@@ -195,14 +195,14 @@ def test_images_nearer_to_training_raise_the_alarm() -> None:
     assert found.lower < found.share
 
 
-def test_the_membership_attack_errs_as_often_as_it_says() -> None:
+def test_membership_inference_has_its_nominal_error_rate() -> None:
     draw = np.random.default_rng(3)
     found = [membership_inference(draw.normal(size=200), draw.normal(size=200)) for _ in range(1500)]
     assert np.mean([one.veto for one in found]) <= 0.05 / 3 + 0.01
     assert np.mean([one.rate for one in found]) == pytest.approx(3 / 201, abs=0.002)
 
 
-def test_members_who_were_copied_are_recognised() -> None:
+def test_copied_members_are_recognized() -> None:
     draw = np.random.default_rng(4)
     members = draw.normal(size=300)
     members[:40] += 8
@@ -211,7 +211,7 @@ def test_members_who_were_copied_are_recognised() -> None:
     assert found.lower > 0.05
 
 
-def test_without_a_hundred_patients_a_side_no_attack_was_made() -> None:
+def test_membership_inference_needs_100_patients_per_split() -> None:
     found = membership_inference(np.zeros(99), np.zeros(500))
     assert not found.veto
     assert "100 patients in training and in holdout each, and the smaller has 99" in found.needed
@@ -223,7 +223,7 @@ def test_a_copy_at_no_distance_has_a_finite_ratio() -> None:
     assert np.isfinite(likelihood_ratio(np.zeros(2), np.ones(2))).all()
 
 
-def test_restoring_training_patients_more_often_is_a_veto_by_fishers_test() -> None:
+def test_restoring_training_patients_more_often_is_a_veto() -> None:
     from scipy.stats import fisher_exact
 
     members, others = np.r_[np.ones(20), np.zeros(80)], np.r_[np.ones(5), np.zeros(95)]
@@ -258,9 +258,7 @@ def test_an_honest_generator_passes_nearly_always() -> None:
         ({"members": 80}, "100 patients in training and in holdout each, and the smaller has 80"),
     ],
 )
-def test_with_too_few_it_is_not_calibratable_and_says_what_it_takes(
-    fewer: dict[str, int], needed: str
-) -> None:
+def test_insufficient_data_states_what_is_needed(fewer: dict[str, int], needed: str) -> None:
     found = simulated(**fewer)
     assert found.state == "insufficient_data"
     assert not found.passed
@@ -269,24 +267,24 @@ def test_with_too_few_it_is_not_calibratable_and_says_what_it_takes(
     assert needed in statement(found)[0]
 
 
-def test_without_a_threshold_nothing_that_leans_on_it_is_said_to_be_met() -> None:
+def test_without_a_threshold_dependent_clauses_are_not_met() -> None:
     states = [one.state for one in simulated(patients=100).clauses]
     assert states == ["not_run"] * 4 + ["met", "met", "not_run"]
 
 
 @pytest.mark.parametrize("copied", [0.01, 0.1, 1.0])
-def test_a_generator_that_copies_fails_and_99_percent_of_its_copies_are_found(copied: float) -> None:
+def test_a_copying_generator_fails_and_99_percent_of_copies_are_found(copied: float) -> None:
     found = simulated(patients=500, images=5000, copied=copied, seed=3)
     assert found.state == "failed"
     assert found.matches >= 0.99 * drawn(np.random.default_rng(3), 5000, copied)[1]
     assert found.copy_rate >= copied
 
 
-def test_copies_among_too_few_images_fail_all_the_same() -> None:
+def test_copies_among_too_few_images_still_fail() -> None:
     assert simulated(images=500, copied=0.2).state == "failed"
 
 
-def test_a_veto_overrules_a_bound_that_is_kept() -> None:
+def test_a_veto_overrides_a_met_bound() -> None:
     draw = np.random.default_rng(0)
     honest = simulated()
     remembered = membership_inference(draw.normal(size=300) + 5, draw.normal(size=300))
@@ -308,7 +306,7 @@ def test_a_veto_overrules_a_bound_that_is_kept() -> None:
         assert found.state == "failed"
 
 
-def test_an_alarm_is_told_and_decides_nothing() -> None:
+def test_an_alarm_is_reported_but_does_not_change_the_verdict() -> None:
     alarm = nearest_neighbor_test(np.arange(3000) % 300, np.ones(3000, bool), 300)
     honest = simulated()
     scores = Scores(np.full(299, 0.9), {}, np.zeros(3000), np.zeros(3000), np.zeros(3000))
@@ -319,7 +317,7 @@ def test_an_alarm_is_told_and_decides_nothing() -> None:
     assert found.passed
 
 
-def test_the_statement_prints_everything_and_claims_no_law() -> None:
+def test_the_statement_contains_every_number_and_no_legal_claim() -> None:
     found = simulated()
     said = "\n".join(statement(found))
     for part in ("aa", "bb", "cc", f"{found.threshold.value:.7f}", "0 of 3,000 images", "0.100%", "Rs:",
@@ -336,7 +334,7 @@ def test_the_verdict_is_strict_json() -> None:
     assert simulated(copied=0.1).to_json() == simulated(copied=0.1).to_json()
 
 
-def test_the_curves_are_drawn_the_same_each_time() -> None:
+def test_the_score_plot_is_deterministic() -> None:
     draw = np.random.default_rng(0)
     scores = Scores(
         draw.random(50), {"varied": draw.random(50)}, draw.random(90), np.empty(0), draw.random(90)

@@ -58,7 +58,7 @@ def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None
     return measure(made, side(real), NoProgress(), Cancellation(), of_all=False, nearest=False)
 
 
-def test_of_more_images_than_are_compared_so_many_are_drawn_and_no_other_is_read(
+def test_images_above_the_limit_are_sampled_and_others_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(measured_module, "MOST", 20)
@@ -72,16 +72,16 @@ def test_of_more_images_than_are_compared_so_many_are_drawn_and_no_other_is_read
     assert holdout.pictures.read == 20
 
 
-def test_how_many_are_compared_at_most_is_stated() -> None:
+def test_the_comparison_limit_is_stated() -> None:
     assert "Of more than 1,000 images of a side" in figures_section(measured(12, 24), "some").text[-1]
 
 
-def test_the_same_images_give_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metrics_are_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured_module, "MOST", 20)
     assert measured(50, 60).quality == measured(50, 60).quality
 
 
-def test_figures_are_made_on_one_thread_whatever_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metrics_are_computed_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[int]()
 
     def counting(images: NDArray[np.uint8], *_: object) -> NDArray[np.float32]:
@@ -94,7 +94,7 @@ def test_figures_are_made_on_one_thread_whatever_the_machine_has(monkeypatch: py
     assert threads == {1}
 
 
-def test_images_of_one_class_are_held_against_real_ones_of_that_class() -> None:
+def test_images_of_one_class_are_compared_with_real_ones_of_that_class() -> None:
     found = measured(12, 40, np.zeros(12, np.int64)).quality
     assert found is not None
     assert (found.real, found.patients) == (20, 10)
@@ -106,20 +106,20 @@ def test_without_classes_all_real_images_are_compared() -> None:
     assert found.real == 40
 
 
-def test_too_few_patients_are_said_in_place_of_the_figures() -> None:
+def test_too_few_patients_are_reported_instead_of_metrics() -> None:
     section = figures_section(measured(12, 8), "some")
     assert section.text[0].startswith("Not measured: Quality is measured on 6 patients")
     assert section.tables == ()
 
 
-def test_a_figure_that_cannot_be_made_says_why_in_its_place() -> None:
+def test_an_unmeasurable_metric_reports_its_reason() -> None:
     table = figures_section(measured(12, 40, np.zeros(12, np.int64)), "some").tables[-1]
     assert table.caption.startswith("Class agreement")
     assert str(table.rows[0][0]).startswith("Not made: fewer than two classes")
 
 
 @pytest.mark.parametrize("nearest", [True, False])
-def test_real_images_are_shown_only_where_it_was_asked_for(nearest: bool) -> None:
+def test_real_images_are_shown_only_on_request(nearest: bool) -> None:
     found = measure(
         Sample(squares(12, 1)), side(24), NoProgress(), Cancellation(), of_all=False, nearest=nearest
     )

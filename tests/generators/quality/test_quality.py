@@ -40,12 +40,12 @@ def alone(points: NDArray[np.float32]) -> NDArray[np.int64]:
 # Fréchet distance
 
 
-def test_the_distance_of_equal_sets_is_nothing() -> None:
+def test_the_distance_of_equal_sets_is_zero() -> None:
     points = cloud(40).astype(np.float64)
     assert frechet_distance(points, points) == pytest.approx(0, abs=1e-9)
 
 
-def test_the_distance_of_a_shift_is_its_square() -> None:
+def test_the_distance_of_a_shift_is_its_squared_length() -> None:
     points = cloud(40).astype(np.float64)
     assert frechet_distance(points, points + np.array([3, 0, 4, 0])) == pytest.approx(25)
 
@@ -67,21 +67,21 @@ def test_the_distance_is_that_of_two_gaussians(counts: tuple[int, int]) -> None:
     assert frechet_distance(one, other) == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_weight_is_how_often_a_point_counts() -> None:
+def test_a_weight_is_a_multiplicity() -> None:
     one, other = cloud(5).astype(np.float64), cloud(9, seed=1).astype(np.float64)
     often = np.array([1.0, 0, 3, 2, 1])
     repeated = np.repeat(one, often.astype(int), axis=0)
     assert frechet_distance(one, other, often) == pytest.approx(frechet_distance(repeated, other))
 
 
-def test_synthetic_images_of_the_same_kind_are_as_far_as_two_halves() -> None:
+def test_synthetic_images_of_the_same_distribution_are_as_far_as_two_halves() -> None:
     found = frechet(cloud(400), cloud(300, seed=1), alone(cloud(400)), alone(cloud(300)))
     assert found.size == 200
     assert found.matched == pytest.approx(found.real, abs=0.03)
     assert found.distance.low <= found.distance.value <= found.distance.high
 
 
-def test_the_interval_of_a_shift_holds_its_square() -> None:
+def test_the_interval_of_a_shift_contains_its_squared_length() -> None:
     held = 0
     for seed in range(20):
         real, synthetic = cloud(300, 2, seed), cloud(300, 2, seed + 100) + np.float32([2, 0])
@@ -93,7 +93,7 @@ def test_the_interval_of_a_shift_holds_its_square() -> None:
 # Precision, recall, density, coverage
 
 
-def test_equal_sets_have_everything() -> None:
+def test_equal_sets_have_perfect_fidelity() -> None:
     points = cloud(50)
     found = fidelity(points, points, alone(points), alone(points))
     assert (found.precision.value, found.recall.value, found.coverage.value) == (1, 1, 1)
@@ -101,21 +101,21 @@ def test_equal_sets_have_everything() -> None:
     assert found.density.value == pytest.approx(6 / 5)
 
 
-def test_sets_far_apart_share_nothing() -> None:
+def test_disjoint_sets_have_zero_fidelity() -> None:
     points = cloud(50)
     found = fidelity(points, points + 100, alone(points), alone(points))
     for measure in (found.precision, found.recall, found.density, found.coverage):
         assert (measure.value, measure.low, measure.high) == (0, 0, 0)
 
 
-def test_what_is_left_out_costs_recall_and_coverage_alone() -> None:
+def test_missing_modes_reduce_only_recall_and_coverage() -> None:
     one = cloud(40)
     real = np.concatenate([one, one + 100])
     found = fidelity(real, one, alone(real), alone(one))
     assert (found.precision.value, found.recall.value, found.coverage.value) == (1, 0.5, 0.5)
 
 
-def test_what_is_invented_costs_precision_and_density_alone() -> None:
+def test_invented_modes_reduce_only_precision_and_density() -> None:
     one = cloud(40)
     synthetic = np.concatenate([one, one + 100])
     found = fidelity(one, synthetic, alone(one), alone(synthetic))
@@ -123,14 +123,14 @@ def test_what_is_invented_costs_precision_and_density_alone() -> None:
     assert found.density.value == pytest.approx(0.5 * 6 / 5)
 
 
-def test_a_ball_reaches_to_the_nearest_others() -> None:
+def test_a_ball_reaches_to_the_kth_neighbor() -> None:
     line = np.arange(10, dtype=np.float32)[:, None]
     one, three = reaches(line, (1, 3))
     assert one.tolist() == [1] * 10
     assert three.tolist() == [3, 2, 2, 2, 2, 2, 2, 2, 2, 3]
 
 
-def test_the_closest_come_in_order() -> None:
+def test_the_nearest_points_are_sorted_by_distance() -> None:
     line = np.arange(10, dtype=np.float32)[:, None]
     assert closest(np.float32([[6.2]]), line, 3).tolist() == [[6, 7, 5]]
 
@@ -138,19 +138,19 @@ def test_the_closest_come_in_order() -> None:
 # Intervals
 
 
-def test_the_interval_of_a_share_is_as_wide_as_theory_has_it() -> None:
+def test_the_interval_of_a_share_has_the_theoretical_width() -> None:
     found = mean_of(np.arange(400) % 2.0, np.arange(400))
     assert found.value == 0.5
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.06)
 
 
-def test_images_of_one_patient_count_as_one_draw() -> None:
+def test_images_of_one_patient_are_resampled_together() -> None:
     values = np.repeat(np.arange(40) % 2.0, 10)
     found = mean_of(values, np.repeat(np.arange(40), 10))
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(40), rel=0.1)
 
 
-def test_the_mean_of_pairs_leaves_the_diagonal_out() -> None:
+def test_the_mean_of_pairs_excludes_the_diagonal() -> None:
     values = np.array([[9.0, 1, 2], [1, 9, 3], [2, 3, 9]])
     assert mean_of_pairs(values).value == 2
 
@@ -158,12 +158,12 @@ def test_the_mean_of_pairs_leaves_the_diagonal_out() -> None:
 # Structural similarity
 
 
-def test_an_image_is_like_itself() -> None:
+def test_an_image_has_ssim_1_with_itself() -> None:
     image = np.random.default_rng(0).random((20, 24)).astype(np.float32)
     assert ssim(image, image) == pytest.approx(1)
 
 
-def test_flat_images_are_compared_by_their_brightness() -> None:
+def test_uniform_images_are_compared_by_brightness() -> None:
     one, other = np.full((16, 16), 0.2, np.float32), np.full((16, 16), 0.6, np.float32)
     expected = (2 * 0.2 * 0.6 + 1e-4) / (0.2**2 + 0.6**2 + 1e-4)
     assert ssim(one, other) == pytest.approx(expected, rel=1e-5)
@@ -181,14 +181,14 @@ def test_a_single_window_follows_the_formula() -> None:
     assert ssim(one, other) == pytest.approx(expected, abs=1e-9)
 
 
-def test_structure_needs_images_of_one_size_that_hold_the_window() -> None:
+def test_ssim_requires_images_of_one_size_that_contain_the_window() -> None:
     with pytest.raises(UsageError, match="fewer than 11"):
         ssim(np.zeros((8, 20), np.float32), np.zeros((8, 20), np.float32))
     with pytest.raises(UsageError, match="two sizes"):
         ssim(np.zeros((12, 20), np.float32), np.zeros((12, 12), np.float32))
 
 
-def test_copies_of_one_image_have_no_variety() -> None:
+def test_copies_of_one_image_have_no_diversity() -> None:
     squares = np.repeat(np.random.default_rng(0).random((1, 16, 16)), 8, axis=0).astype(np.float32)
     found = diversity(squares, np.ones((8, 3), np.float32), np.arange(8))
     assert found.images == 8
@@ -204,19 +204,19 @@ def test_images_of_one_patient_are_not_paired() -> None:
 # Class agreement
 
 
-def test_a_classifier_finds_what_can_be_told_apart() -> None:
+def test_a_classifier_separates_separable_classes() -> None:
     classes = np.arange(60) % 3
     features = cloud(60) * np.float32(0.1) + np.eye(4, dtype=np.float32)[classes]
     assert (fit_softmax(features, classes, 3).predict(features) == classes).all()
 
 
-def test_a_class_without_an_image_is_never_said() -> None:
+def test_a_class_without_images_is_never_predicted() -> None:
     classes = np.arange(20) % 2
     said = fit_softmax(cloud(20), classes, 3).predict(cloud(500, seed=3))
     assert set(said.tolist()) == {0, 1}
 
 
-def test_scores_are_those_of_the_confusion() -> None:
+def test_scores_match_the_confusion_matrix() -> None:
     images = LabeledFeatures(cloud(6), np.array([0, 0, 0, 0, 1, 1]), np.arange(6))
     found = score("real", "synthetic", images, np.array([0, 0, 0, 1, 1, 0]), 2)
     assert found.accuracy.value == pytest.approx(4 / 6)
@@ -225,7 +225,7 @@ def test_scores_are_those_of_the_confusion() -> None:
     assert 0 < found.accuracy.low < found.accuracy.value < found.accuracy.high <= 1
 
 
-def test_classes_agree_where_they_are_the_same_and_not_where_they_are_swapped() -> None:
+def test_agreement_is_high_for_equal_and_low_for_swapped_classes() -> None:
     classes = np.arange(100) % 2
     features = cloud(100, seed=2) * np.float32(0.2) + np.eye(4, dtype=np.float32)[classes]
     real = LabeledFeatures(features, classes, np.arange(100))
@@ -248,14 +248,14 @@ def found() -> Quality:
     return quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
 
 
-def test_quality_is_plain_data_and_the_same_each_time(found: Quality) -> None:
+def test_quality_is_plain_data_and_deterministic(found: Quality) -> None:
     classes = np.arange(12) % 2
     real = Sample(images(12, 0), classes, np.arange(12) // 2 + classes)
     again = quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
     assert json.dumps(found.to_json(), allow_nan=False) == json.dumps(again.to_json(), allow_nan=False)
 
 
-def test_quality_names_its_network_and_counts(found: Quality) -> None:
+def test_quality_states_its_network_and_counts(found: Quality) -> None:
     assert "EfficientNet-Lite0" in found.features
     assert (found.real, found.patients, found.synthetic, found.size) == (12, 7, 14, 16)
     assert [(one.trained_on, one.tested_on) for one in found.agreement] == [
@@ -274,7 +274,7 @@ def test_quality_names_its_network_and_counts(found: Quality) -> None:
         (np.array([0] * 6 + [-1] * 2), "fewer than two classes"),
     ],
 )
-def test_without_two_classes_agreement_is_not_made_and_it_is_said_why(
+def test_without_two_classes_agreement_is_not_run_with_a_reason(
     classes: NDArray[np.int64] | None, reason: str
 ) -> None:
     found = quality(
@@ -293,20 +293,20 @@ def test_without_two_classes_agreement_is_not_made_and_it_is_said_why(
         (images(8, 0), images(5, 0), "one side has 5"),
     ],
 )
-def test_images_that_cannot_be_compared_are_an_error(
+def test_images_that_cannot_be_compared_are_rejected(
     real: NDArray[np.uint8], synthetic: NDArray[np.uint8], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         quality(Sample(real), Sample(synthetic), NoProgress(), Never())
 
 
-def test_the_section_of_numbers_shows_nobody(found: Quality) -> None:
+def test_the_quality_section_contains_no_images(found: Quality) -> None:
     section = quality_section(found)
     assert section.pictures == ()
     assert b"data:image" not in render_page(Page("k", "t", "l", (), (section,)))
 
 
-def test_the_section_of_neighbours_says_that_it_shows_patients() -> None:
+def test_the_neighbor_section_states_that_it_contains_phi() -> None:
     section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Never())
     assert len(section.pictures) == 8
     assert "never publish" in section.text[0]

@@ -40,18 +40,18 @@ def sound(export: DemoExport) -> list[Path]:
     return paths
 
 
-def test_it_is_the_same_every_time(export: DemoExport, tmp_path: Path) -> None:
+def test_the_export_is_deterministic(export: DemoExport, tmp_path: Path) -> None:
     again = make_export(tmp_path / "export")
 
     assert digests(again.folder) == digests(export.folder)
     assert again.planted.read_bytes() == export.planted.read_bytes()
 
 
-def test_it_says_how_many_files_it_made(export: DemoExport) -> None:
+def test_the_number_of_files_is_reported(export: DemoExport) -> None:
     assert export.files == len(digests(export.folder))
 
 
-def test_all_but_the_broken_and_the_foreign_files_are_sound(export: DemoExport) -> None:
+def test_all_other_files_are_valid(export: DemoExport) -> None:
     names = {path.relative_to(export.folder).as_posix() for path in sound(export)}
 
     assert set(digests(export.folder)) - names == {
@@ -67,7 +67,7 @@ def test_all_but_the_broken_and_the_foreign_files_are_sound(export: DemoExport) 
     }
 
 
-def test_every_planted_identifier_is_where_the_table_says(export: DemoExport) -> None:
+def test_planted_identifiers_match_the_answer_key(export: DemoExport) -> None:
     with export.planted.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     encodings = ("utf-8", "latin-1", "iso2022_jp")
@@ -91,7 +91,7 @@ def _can(value: str, encoding: str) -> bool:
     return True
 
 
-def test_every_modality_and_kind_is_there(export: DemoExport) -> None:
+def test_every_modality_and_kind_is_included(export: DemoExport) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data_sets = [pydicom.dcmread(path) for path in sound(export)]
@@ -101,7 +101,7 @@ def test_every_modality_and_kind_is_there(export: DemoExport) -> None:
     assert any(int(data_set.get("NumberOfFrames", 1)) > 1 for data_set in data_sets)
 
 
-def test_patients_are_told_apart_by_issuer(export: DemoExport) -> None:
+def test_patients_are_distinguished_by_issuer(export: DemoExport) -> None:
     data_sets = [pydicom.dcmread(path) for path in sound(export)]
 
     keys = {(str(d.IssuerOfPatientID), str(d.PatientID)) for d in data_sets}
@@ -109,14 +109,14 @@ def test_patients_are_told_apart_by_issuer(export: DemoExport) -> None:
     assert (len(keys), len({identifier for _, identifier in keys})) == (export.patients, export.patients - 1)
 
 
-def test_one_image_is_there_twice_and_one_in_two_syntaxes(export: DemoExport) -> None:
+def test_one_duplicate_image_and_one_in_two_transfer_syntaxes_exist(export: DemoExport) -> None:
     same_bytes = list(digests(export.folder).values())
     pixels = [digest for path in sound(export) if (digest := pixel_digest(path)) is not None]
 
     assert (len(same_bytes) - len(set(same_bytes)), len(pixels) - len(set(pixels))) == (1, 2)
 
 
-def test_the_burned_in_name_is_brighter_than_anything_around_it(export: DemoExport) -> None:
+def test_the_burned_in_name_is_brighter_than_its_surroundings(export: DemoExport) -> None:
     still = pydicom.dcmread(export.folder / "OKAFOR" / "20230405_US" / "still.dcm").pixel_array
 
     assert (still == 255).sum() > 500
@@ -136,7 +136,7 @@ def test_references_point_to_objects_of_the_export(export: DemoExport) -> None:
     assert (len(referred), referred <= instances) == (5, True)
 
 
-def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+def test_a_non_empty_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("x")
 
     with pytest.raises(UsageError, match="not empty"):

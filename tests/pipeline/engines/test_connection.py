@@ -18,7 +18,7 @@ Workplace = Callable[..., Policy]
     ("family", "host", "named"),
     [(socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET6, "::1", "[::1]")],
 )
-def test_a_head_that_listens_answers(family: socket.AddressFamily, host: str, named: str) -> None:
+def test_a_listening_head_is_reachable(family: socket.AddressFamily, host: str, named: str) -> None:
     with socket.socket(family) as head:
         try:
             head.bind((host, 0))
@@ -33,7 +33,7 @@ def test_a_head_that_listens_answers(family: socket.AddressFamily, host: str, na
 
 
 @pytest.mark.parametrize("address", ["ray://head.cluster.local:10001", "http://127.0.0.1:8265"])
-def test_an_address_that_is_not_of_a_head_is_an_error_of_use(workplace: Workplace, address: str) -> None:
+def test_an_invalid_head_address_is_a_usage_error(workplace: Workplace, address: str) -> None:
     file = workplace().output.parent / "policy.yaml"
 
     done = CliRunner().invoke(cli, ["run", str(file), "--engine", "ray"], env={"RAY_ADDRESS": address})

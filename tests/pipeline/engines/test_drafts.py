@@ -65,9 +65,7 @@ def worker(project: Policy, staging: Path) -> Worker:
     return Setup(project, derive_sub_keys(KEY, scope="project"), staging, keep_links=False).worker()
 
 
-def test_an_object_whose_workers_die_while_they_write_costs_itself_alone(
-    project: Policy, tmp_path: Path
-) -> None:
+def test_a_worker_crash_during_a_write_costs_only_its_object(project: Policy, tmp_path: Path) -> None:
     (tmp_path / "hook").mkdir()
     (tmp_path / "hook" / "sitecustomize.py").write_text(DEADLY)
     command = [sys.executable, "-m", "medsanitize", "run", "policy.yaml", "--workers", "2"]
@@ -80,9 +78,7 @@ def test_an_object_whose_workers_die_while_they_write_costs_itself_alone(
     assert not (project.output / ".staging").exists()
 
 
-def test_an_object_that_fails_while_it_is_written_leaves_no_file(
-    project: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_no_file(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     real = sanitize._blocks
 
     def failing(*arguments: object) -> Iterator[bytes | memoryview]:
@@ -98,7 +94,7 @@ def test_an_object_that_fails_while_it_is_written_leaves_no_file(
     assert len(list(project.output.rglob("*.dcm"))) == 3
 
 
-def test_files_get_their_names_together(worker: Worker, staging: Path) -> None:
+def test_files_of_an_object_are_renamed_together(worker: Worker, staging: Path) -> None:
     make_partial_folder(staging)
     with partial_files(worker, 7) as drafts:
         assert drafts is not None
@@ -122,7 +118,7 @@ def elsewhere(worker: Worker, staging: Path) -> None:
 
 
 @pytest.mark.parametrize(("deed", "published"), [(late, False), (late, True), (elsewhere, True)])
-def test_a_worker_that_comes_too_late_puts_nothing_anywhere(
+def test_a_late_worker_writes_nothing(
     worker: Worker, staging: Path, deed: Callable[[Worker, Path], None], published: bool
 ) -> None:
     make_partial_folder(staging)

@@ -35,19 +35,19 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU])
-def test_what_workers_are_forked_from_outlives_a_signal_to_all_processes(number: int) -> None:
+def test_the_forkserver_survives_a_signal_to_all_processes(number: int) -> None:
     command = [sys.executable, "-c", _POOL_AFTER_A_SIGNAL, str(int(number))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.stdout.strip(), done.stderr) == ("True", "")
 
 
-def test_what_asks_a_run_to_stop_is_heard_again_once_its_helpers_were_started() -> None:
+def test_stop_signals_are_unblocked_after_helpers_have_started() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     fork_context()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
-def test_a_worker_that_ignores_what_asks_it_to_stop_ends_when_its_pool_asks(tasks: ModuleType) -> None:
+def test_a_worker_that_ignores_sigterm_is_killed_by_its_pool(tasks: ModuleType) -> None:
     context = fork_context()
     ready, told = context.Pipe(duplex=False)
     worker = context.Process(target=tasks.ignore_sigterm, args=(told,))

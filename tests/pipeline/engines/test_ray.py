@@ -39,7 +39,7 @@ def file_of(policy: Policy) -> Path:
     return policy.output.parent / "policy.yaml"
 
 
-def test_results_come_in_order_and_a_deadly_item_costs_itself_alone(
+def test_results_are_ordered_and_a_crashing_item_costs_only_itself(
     cluster: Cluster, workplace: Workplace
 ) -> None:
     answer = told(cluster.driver("calls", file_of(workplace(engine=RAY))))
@@ -49,7 +49,7 @@ def test_results_come_in_order_and_a_deadly_item_costs_itself_alone(
     assert answer["raised"] == "a task raised ValueError"  # what else it said stays with the worker
 
 
-def test_an_item_whose_answer_was_lost_with_its_worker_is_not_taken_for_deadly(
+def test_an_item_whose_result_was_lost_is_not_counted_as_crashing(
     cluster: Cluster, workplace: Workplace
 ) -> None:
     answer = told(cluster.driver("loses_answers", file_of(workplace(engine=RAY))))
@@ -58,16 +58,14 @@ def test_an_item_whose_answer_was_lost_with_its_worker_is_not_taken_for_deadly(
 
 
 @pytest.mark.parametrize(("share", "workers"), [(0.5, 2), (1, 1)])
-def test_a_gpu_is_shared_by_as_many_workers_as_the_policy_says(
+def test_a_gpu_is_shared_by_the_configured_number_of_workers(
     accelerated: Cluster, workplace: Workplace, share: float, workers: int
 ) -> None:
     policy = workplace(engine=f"{{kind: ray, gpus: {share}}}")
     assert told(accelerated.driver("shares", file_of(policy))) == {"workers": workers, "gpus": ["0"]}
 
 
-def test_a_node_lost_on_the_way_changes_no_byte_of_the_release(
-    cluster: Cluster, workplace: Workplace
-) -> None:
+def test_a_lost_node_does_not_change_the_release(cluster: Cluster, workplace: Workplace) -> None:
     local, spread = workplace("local"), workplace("spread", engine=RAY)
     run(local, Options(workers=1))
     noted = spread.output.parent / "at-work"
@@ -86,9 +84,7 @@ def test_a_node_lost_on_the_way_changes_no_byte_of_the_release(
     assert not kept_by(cluster.folder, *CANARIES, KEY.hex(), "spread/export")
 
 
-def test_a_node_on_which_something_else_lies_where_an_input_was_does_no_work(
-    cluster: Cluster, workplace: Workplace
-) -> None:
+def test_a_node_with_another_input_at_the_path_does_no_work(cluster: Cluster, workplace: Workplace) -> None:
     answer = told(cluster.driver("finds_another_input", file_of(workplace(engine=RAY))))
 
     assert "does not see the inputs" in answer["error"]
@@ -105,7 +101,7 @@ def kept_by(folder: Path, *secrets: str) -> set[str]:
     return {one for one in secrets if any(one.encode() in file for file in files)}
 
 
-def test_a_cluster_that_does_not_answer_is_an_error_that_may_be_retried(workplace: Workplace) -> None:
+def test_an_unreachable_cluster_is_a_retryable_error(workplace: Workplace) -> None:
     nowhere = {"RAY_ADDRESS": f"127.0.0.1:{free_port()}"}
 
     done = CliRunner().invoke(cli, ["run", str(file_of(workplace())), "--engine", "ray"], env=nowhere)
@@ -115,7 +111,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_that_may_be_retried(workplac
 
 
 @pytest.mark.slow
-def test_workers_that_keep_dying_stop_the_run(cluster: Cluster, workplace: Workplace) -> None:
+def test_repeated_worker_crashes_stop_the_run(cluster: Cluster, workplace: Workplace) -> None:
     answer = told(cluster.driver("dies", file_of(workplace(engine=RAY))))
 
     assert answer["exit_code"] == 5
@@ -123,7 +119,7 @@ def test_workers_that_keep_dying_stop_the_run(cluster: Cluster, workplace: Workp
 
 
 @pytest.mark.slow
-def test_a_cluster_that_loses_its_head_is_an_error_that_may_be_retried(workplace: Workplace) -> None:
+def test_a_lost_cluster_head_is_a_retryable_error(workplace: Workplace) -> None:
     policy = workplace(engine=RAY)
     cluster = Cluster(nodes=1)
     try:

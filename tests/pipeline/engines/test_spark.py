@@ -56,7 +56,7 @@ def inventoried(policy: Policy) -> Policy:
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_the_example_publishes_what_one_process_does_and_spark_returns_its_rows(
+def test_the_example_publishes_the_same_release_and_spark_returns_its_rows(
     workplace: Workplace, tmp_path: Path
 ) -> None:
     if shutil.which("java") is None:
@@ -95,7 +95,7 @@ def settled_early(table: pa.Table) -> dict[str, dict[str, object]]:
     return {row["object_id"]: row for row in table.drop_columns(list(SETTLED_LATER)).to_pylist()}
 
 
-def test_a_partition_gives_rows_of_the_manifest_with_no_check_of_the_whole_set(workplace: Workplace) -> None:
+def test_a_partition_returns_manifest_rows_without_release_checks(workplace: Workplace) -> None:
     policy = inventoried(workplace())
     rows = inventory_rows(policy, 1)
 
@@ -106,7 +106,7 @@ def test_a_partition_gives_rows_of_the_manifest_with_no_check_of_the_whole_set(w
     assert set(made.column("check_registry").to_pylist()) == {"not_run"}
 
 
-def test_inventory_rows_name_no_source(workplace: Workplace) -> None:
+def test_inventory_rows_contain_no_source_paths(workplace: Workplace) -> None:
     policy = inventoried(workplace())
 
     rows = inventory_rows(policy, 3)
@@ -117,7 +117,7 @@ def test_inventory_rows_name_no_source(workplace: Workplace) -> None:
     assert not any(b"export" in one for one in sealed)
 
 
-def test_part_of_a_shard_is_refused(workplace: Workplace) -> None:
+def test_a_part_of_a_shard_is_rejected(workplace: Workplace) -> None:
     policy = inventoried(workplace())
     rows = inventory_rows(policy, 1)
 

@@ -61,7 +61,7 @@ def call(station: RayWorker, channel: EncryptedChannel, task: Callable[..., Any]
     return answer
 
 
-def test_a_worker_shows_that_it_sees_the_staging_folder_and_runs_tasks(setup: Setup) -> None:
+def test_a_worker_proves_access_to_staging_and_runs_tasks(setup: Setup) -> None:
     station, channel, answer = equipped(setup, inputs_of(setup.policy))
 
     assert answer.raised is None
@@ -70,13 +70,13 @@ def test_a_worker_shows_that_it_sees_the_staging_folder_and_runs_tasks(setup: Se
     assert call(station, channel, root_of).result == ("chest-ct", 2)
 
 
-def test_marks_that_a_killed_run_left_are_taken_away(setup: Setup) -> None:
+def test_probe_files_of_a_killed_run_are_removed(setup: Setup) -> None:
     equipped(setup, inputs_of(setup.policy))
 
     assert not list(ensure_staging(setup.policy).glob(f"{SEEN}*"))
 
 
-def test_a_node_that_sees_another_folder_at_the_path_of_an_input_is_refused(setup: Setup) -> None:
+def test_a_node_with_another_folder_at_the_input_path_is_rejected(setup: Setup) -> None:
     others = tuple(replace(root, inode=root.inode + 1) for root in inputs_of(setup.policy))
 
     _, _, answer = equipped(setup, others)
@@ -85,7 +85,7 @@ def test_a_node_that_sees_another_folder_at_the_path_of_an_input_is_refused(setu
     assert "inputs" in str(answer.raised)
 
 
-def test_a_node_that_numbers_what_is_in_an_input_otherwise_is_refused(setup: Setup) -> None:
+def test_a_node_with_other_inode_numbers_is_rejected(setup: Setup) -> None:
     (root,) = inputs_of(setup.policy)
     entries = tuple((name, inode + 1) for name, inode in root.entries)
 
@@ -95,7 +95,7 @@ def test_a_node_that_numbers_what_is_in_an_input_otherwise_is_refused(setup: Set
     assert isinstance(answer.raised, EnvironmentFailure)
 
 
-def test_a_node_that_sees_an_entry_of_an_input_replaced_is_not_refused(setup: Setup) -> None:
+def test_a_node_with_a_replaced_input_entry_is_accepted(setup: Setup) -> None:
     (root,) = inputs_of(setup.policy)
     (name, inode), *others = root.entries
 
@@ -104,7 +104,7 @@ def test_a_node_that_sees_an_entry_of_an_input_replaced_is_not_refused(setup: Se
     assert answer.raised is None
 
 
-def test_a_node_without_the_staging_folder_is_refused(setup: Setup) -> None:
+def test_a_node_without_the_staging_folder_is_rejected(setup: Setup) -> None:
     assert setup.staging is not None
     setup.staging.rmdir()
 
@@ -114,9 +114,7 @@ def test_a_node_without_the_staging_folder_is_refused(setup: Setup) -> None:
     assert "Mount the folder" in str(answer.raised)
 
 
-def test_a_node_without_an_extra_of_the_policy_is_refused(
-    setup: Setup, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_without_a_required_extra_is_rejected(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking(_: Policy) -> None:
         raise UsageError("The policy needs the extra 'text', which is not installed", "Install it")
 
@@ -128,7 +126,7 @@ def test_a_node_without_an_extra_of_the_policy_is_refused(
     assert "extra 'text'" in str(answer.raised)
 
 
-def test_errors_of_ours_come_back_and_words_of_others_do_not(setup: Setup) -> None:
+def test_our_errors_are_returned_and_foreign_messages_are_not(setup: Setup) -> None:
     station, channel, _ = equipped(setup, inputs_of(setup.policy))
 
     ours, theirs = call(station, channel, refuse).raised, call(station, channel, fail).raised
@@ -138,7 +136,7 @@ def test_errors_of_ours_come_back_and_words_of_others_do_not(setup: Setup) -> No
     assert str(theirs) == "a task raised ValueError"
 
 
-def test_what_travels_shows_nothing_and_opens_for_nobody_else() -> None:
+def test_messages_are_encrypted_for_one_receiver() -> None:
     channel, other = EncryptedChannel.new(), EncryptedChannel.new()
     sealed = channel.close(CANARIES)
 
@@ -148,7 +146,7 @@ def test_what_travels_shows_nothing_and_opens_for_nobody_else() -> None:
         other.open(sealed)
 
 
-def test_the_session_key_reaches_the_worker_that_it_was_sealed_for_alone() -> None:
+def test_only_the_intended_worker_can_decrypt_the_session_key() -> None:
     channel, guest, other = EncryptedChannel.new(), WorkerKeyPair(), WorkerKeyPair()
     wrapped = channel.key_for(guest.public)
 

@@ -37,7 +37,7 @@ def test_a_machine_without_a_problem_gives_exit_code_0(call: Callable[..., Resul
     assert (result.exit_code, facts["problems"], all(facts["switches"].values())) == (0, [], True)
 
 
-def test_connections_are_named_by_the_policys_key_and_kind(call: Callable[..., Result]) -> None:
+def test_connections_are_shown_by_policy_key_and_kind(call: Callable[..., Result]) -> None:
     facts = json.loads(call("--json", inputs=INPUTS).stdout)
     assert [one["key"] for one in facts["connections"]] == ["inputs[0]", "inputs[1]"]
     assert [one["service"].split(",")[0].split(":")[0] for one in facts["connections"]] == [
@@ -47,7 +47,7 @@ def test_connections_are_named_by_the_policys_key_and_kind(call: Callable[..., R
 
 
 @pytest.mark.parametrize("form", ["--json", "--log-json"])
-def test_nothing_that_is_shown_identifies_a_person_hospital_or_machine(
+def test_the_output_identifies_no_person_hospital_or_machine(
     call: Callable[..., Result], tmp_path: Path, form: str
 ) -> None:
     shown = call(form, inputs=INPUTS).output
@@ -55,7 +55,7 @@ def test_nothing_that_is_shown_identifies_a_person_hospital_or_machine(
     assert [word for word in words if word in shown] == []
 
 
-def test_a_missing_extra_that_the_policy_needs_is_a_problem(
+def test_a_missing_required_extra_is_a_problem(
     call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(doctor.MODULES, "pixels", ("no_such_module",))
@@ -73,7 +73,7 @@ def test_a_state_folder_that_cannot_be_locked_is_a_problem(
     assert (result.exit_code, "no locks" in json.loads(result.stdout)["problems"][0]) == (5, True)
 
 
-def test_a_queue_of_usage_reports_is_found_and_left_where_it_is(
+def test_a_queue_of_usage_reports_is_reported_and_not_removed(
     call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = tmp_path / ".cache" / "Microsoft" / "DeveloperTools" / ".onnxruntime"

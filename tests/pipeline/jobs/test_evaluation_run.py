@@ -44,7 +44,7 @@ def call(folder: Path, table: str, *more: str, split: str = "test") -> tuple[int
     return done.exit_code, done.stdout + done.stderr
 
 
-def test_images_and_a_table_become_a_result_and_a_page(folder: Path, tmp_path: Path) -> None:
+def test_images_and_a_table_give_a_result_and_a_page(folder: Path, tmp_path: Path) -> None:
     code, text = call(folder, "table.csv", "--json", "--output", str(tmp_path / "out"))
     facts = json.loads(text.splitlines()[0])
     assert code == facts["exit_code"] == 0
@@ -57,14 +57,14 @@ def test_images_and_a_table_become_a_result_and_a_page(folder: Path, tmp_path: P
     assert stored["retrieval"] == facts["retrieval"]
 
 
-def test_the_calibration_of_an_evaluation_is_one_of_its_models(folder: Path, tmp_path: Path) -> None:
+def test_the_calibration_of_an_evaluation_names_its_models(folder: Path, tmp_path: Path) -> None:
     call(folder, "table.csv", "--output", str(tmp_path))
     models = open_models(ModelPaths())
     given = calibrations_of(tmp_path / "calibration.json", models)
     assert {modality: one.patients for modality, one in given.items()} == {Modality.RADIOGRAPH: 3}
 
 
-def test_what_cannot_be_read_is_counted_and_changes_the_exit_code(folder: Path) -> None:
+def test_unreadable_images_are_counted_and_change_the_exit_code(folder: Path) -> None:
     code, text = call(folder, "broken.csv")
     assert code == 1
     assert "Left out: 2" in text
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_counted_and_changes_the_exit_code(folder: Path) 
         (("--model", "nowhere"), "test", "model"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_sentence(
+def test_invalid_requests_give_a_one_line_error(
     folder: Path, more: tuple[str, ...], split: str, said: str
 ) -> None:
     code, text = call(folder, "table.csv", *more, split=split)
@@ -107,14 +107,14 @@ def table_of(folder: Path, patients: int, *, copied: bool) -> Path:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_copies_of_one_exposure_calibrate_nothing(tmp_path: Path, copied: bool) -> None:
+def test_copies_of_one_exposure_are_excluded_from_calibration(tmp_path: Path, copied: bool) -> None:
     code, text = call(table_of(tmp_path, 4, copied=copied), "copies.csv", "--output", str(tmp_path / "out"))
     assert code == 0
     assert (tmp_path / "out/calibration.json").is_file() is not copied
     assert ("No calibration.json" in text) is copied
 
 
-def test_images_that_a_model_learned_from_calibrate_nothing(
+def test_training_images_are_excluded_from_calibration(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learned = digest_of_files(sorted(folder.glob("[012]-[01].png")))

@@ -41,7 +41,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     )
 
 
-def test_patients_in_both_are_linked_and_the_page_names_nobody(
+def test_shared_patients_are_linked_and_the_page_names_no_patient(
     sides: tuple[Path, Path], tmp_path: Path
 ) -> None:
     code, text = call(sides[0], "--background", sides[1], "--json", "--output", tmp_path)
@@ -58,7 +58,7 @@ def test_patients_in_both_are_linked_and_the_page_names_nobody(
     assert not re.search(r"url\((?!#)|@import|https?://|<script|<img|<link", page)
 
 
-def test_what_cannot_be_read_is_counted(sides: tuple[Path, Path], tmp_path: Path) -> None:
+def test_unreadable_images_are_counted(sides: tuple[Path, Path], tmp_path: Path) -> None:
     folder = pictures(tmp_path / "more", patients=range(3), visit=2)
     (folder / "1.png").write_bytes(b"no picture")
     code, text = call(folder, "--background", sides[0])
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_counted(sides: tuple[Path, Path], tmp_path: Path
         ((), "no patient has two images"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_sentence(
+def test_invalid_requests_give_a_one_line_error(
     sides: tuple[Path, Path], arguments: tuple[str, ...], said: str
 ) -> None:
     given = arguments if "--background" in arguments else (*arguments, "--background", str(sides[0]))
@@ -84,7 +84,7 @@ def test_what_is_asked_wrongly_is_one_sentence(
     assert said in text
 
 
-def test_a_release_is_attacked_by_its_pseudonyms_and_asked_the_guidelines(tmp_path: Path) -> None:
+def test_a_release_is_attacked_by_pseudonym_and_checked_against_guidelines(tmp_path: Path) -> None:
     make_export(tmp_path / "export")
     prepare(tmp_path)
     done = CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1", "--json"])
@@ -101,7 +101,7 @@ def test_a_release_is_attacked_by_its_pseudonyms_and_asked_the_guidelines(tmp_pa
     assert {one["code"]: one["result"] for one in facts["guidelines"]}["A6"] in ("not_met", "needs_review")
 
 
-def test_a_policy_that_did_not_make_the_release_does_not_answer_for_it(tmp_path: Path) -> None:
+def test_a_policy_of_another_release_is_not_used_for_the_guidelines(tmp_path: Path) -> None:
     make_export(tmp_path / "export")
     prepare(tmp_path)
     CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1"])

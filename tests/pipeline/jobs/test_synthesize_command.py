@@ -93,7 +93,7 @@ def told(result: Result) -> dict[str, Any]:
     return facts
 
 
-def test_as_many_images_as_asked_for_are_written_with_what_they_are(call: Call, tmp_path: Path) -> None:
+def test_the_requested_number_of_images_is_written_with_provenance(call: Call, tmp_path: Path) -> None:
     result = call()
     assert result.exit_code == 0, result.output
     facts = told(result)
@@ -105,7 +105,7 @@ def test_as_many_images_as_asked_for_are_written_with_what_they_are(call: Call, 
     assert (tmp_path / "out" / "labels.csv").read_text().count("effusion") == 20
 
 
-def test_a_seed_decides_every_byte(call: Call, tmp_path: Path) -> None:
+def test_the_seed_determines_every_byte(call: Call, tmp_path: Path) -> None:
     for name, seed in (("one", "1"), ("again", "1"), ("two", "2")):
         call("--seed", seed, "--form", "cr", output=name)
     one, again, two = (
@@ -116,7 +116,7 @@ def test_a_seed_decides_every_byte(call: Call, tmp_path: Path) -> None:
     assert not set(one.values()) & set(two.values())
 
 
-def test_images_that_match_are_removed_and_drawn_again(call: Call, generator: dict[str, Maker]) -> None:
+def test_matching_images_are_removed_and_sampled_again(call: Call, generator: dict[str, Maker]) -> None:
     generator["now"] = Maker(copied=40)
     result = call("--bound", "0.3", count=120)
     facts = told(result)
@@ -125,7 +125,7 @@ def test_images_that_match_are_removed_and_drawn_again(call: Call, generator: di
     assert (facts["written"], facts["shortfall"]) == (120, 0)
 
 
-def test_a_generator_that_copies_writes_no_image(
+def test_a_copying_generator_writes_no_images(
     call: Call, generator: dict[str, Maker], tmp_path: Path
 ) -> None:
     generator["now"] = Maker(copied=2)
@@ -136,7 +136,7 @@ def test_a_generator_that_copies_writes_no_image(
     assert (tmp_path / "out" / "synthesis.html").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_cannot_be_told_is_said_in_every_image(call: Call, tmp_path: Path) -> None:
+def test_an_inconclusive_verdict_is_stated_in_every_image(call: Call, tmp_path: Path) -> None:
     result = call("--form", "secondary-capture", table="few.csv")
     assert result.exit_code == 1
     data = pydicom.dcmread(next((tmp_path / "out" / "images").iterdir()))
@@ -144,7 +144,7 @@ def test_what_cannot_be_told_is_said_in_every_image(call: Call, tmp_path: Path) 
     assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
 
 
-def test_what_cannot_be_reached_is_said(
+def test_an_unreachable_request_is_reported(
     call: Call, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draw, "MOST_AGAIN", 0)
@@ -156,9 +156,7 @@ def test_what_cannot_be_reached_is_said(
     assert facts["written"] + facts["shortfall"] == 120
 
 
-def test_a_stopped_command_goes_on_where_it_was(
-    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_stopped_command_resumes(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     call(output="whole", count=64)
     real, made = draw.generate_pixels, list[Any]()
 
@@ -179,7 +177,7 @@ def test_a_stopped_command_goes_on_where_it_was(
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
 
 
-def test_balanced_asks_for_as_many_of_each_class(call: Call, people: Path) -> None:
+def test_balanced_requests_equally_many_images_per_class(call: Call, people: Path) -> None:
     rows = (people / "few.csv").read_text().splitlines()
     clear = [row for row in rows if not (row.endswith("effusion") and "train" in row and "1-0" not in row)]
     (people / "uneven.csv").write_text("\n".join(clear))
@@ -189,7 +187,7 @@ def test_balanced_asks_for_as_many_of_each_class(call: Call, people: Path) -> No
     assert balanced == dict.fromkeys(CLASSES, 20)
 
 
-def test_a_folder_that_holds_something_is_left_alone(call: Call, tmp_path: Path) -> None:
+def test_a_non_empty_folder_is_not_written_to(call: Call, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("")
     result = call()
@@ -197,13 +195,13 @@ def test_a_folder_that_holds_something_is_left_alone(call: Call, tmp_path: Path)
     assert "not empty" in told(result)["message"]
 
 
-def test_a_table_without_the_label_is_refused(call: Call) -> None:
+def test_a_table_without_the_label_column_is_rejected(call: Call) -> None:
     result = call("--class", "finding")
     assert result.exit_code == 2
     assert "no column of that name" in told(result)["message"]
 
 
-def test_the_page_shows_pairs_and_says_that_it_shows_patients(call: Call, tmp_path: Path) -> None:
+def test_the_page_shows_pairs_and_states_that_it_contains_phi(call: Call, tmp_path: Path) -> None:
     call()
     page = (tmp_path / "out" / "synthesis.html").read_text()
     assert "never publish" in page
@@ -214,7 +212,7 @@ def test_the_page_shows_pairs_and_says_that_it_shows_patients(call: Call, tmp_pa
 @pytest.mark.parametrize(
     ("before", "confirmed"), [([], True), (["0" * 64], False), ("unknown", False), (None, False)]
 )
-def test_the_training_images_are_confirmed_where_the_generator_knows_no_others(
+def test_training_images_are_confirmed_for_a_generator_without_other_data(
     call: Call, people: Path, monkeypatch: pytest.MonkeyPatch, before: Any, confirmed: bool
 ) -> None:
     facts = {"images": digest_of(people / "labels.csv", "train"), "start": "0" * 64}
@@ -223,18 +221,18 @@ def test_the_training_images_are_confirmed_where_the_generator_knows_no_others(
     assert told(call())["training_images_confirmed"] is confirmed
 
 
-def test_it_is_said_where_the_generator_may_know_others(call: Call) -> None:
+def test_unknown_training_data_of_the_generator_is_reported(call: Call) -> None:
     assert "is all that it learnt from" in call(form="--log-json").output
 
 
-def test_a_model_that_learned_from_the_holdout_is_refused(call: Call, people: Path, tmp_path: Path) -> None:
+def test_a_model_trained_on_the_holdout_is_rejected(call: Call, people: Path, tmp_path: Path) -> None:
     write_verifier(tmp_path / "other", digest_of(people / "labels.csv", "holdout"))
     result = call("--verifier", str(tmp_path / "other"))
     assert result.exit_code == 2
     assert "was trained on the holdout part" in told(result)["message"]
 
 
-def test_more_images_than_the_memory_holds_are_refused_before_anything_is_read(
+def test_a_request_exceeding_memory_is_rejected_before_reading(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draw, "machine_memory", lambda: 10**9)
@@ -255,7 +253,7 @@ class Shelf:
         pytest.fail(f"{name} was drawn: {len(data)} bytes")
 
 
-def test_drawn_images_are_held_once() -> None:
+def test_generated_images_are_in_memory_once() -> None:
     draws = [draw.SampleRequest(0, place, place) for place in range(16 * draw.BATCH)]
     with LocalEngine(draw.SamplerWorkers(Path(), "cpu"), 1, Cancellation()) as engine:
         sampler = draw.worker_sampler(engine, draw.sample_batch, Maker(size=256), Shelf(), lambda _: None)
@@ -276,7 +274,7 @@ class Broken:
             yield from (task(None, [one]) for one in part)
 
 
-def test_images_of_a_batch_that_killed_its_worker_are_put_together(tmp_path: Path) -> None:
+def test_images_of_a_batch_whose_worker_crashed_are_assembled(tmp_path: Path) -> None:
     def one(_worker: object, part: Sequence[draw.SampleRequest]) -> bytes:
         return Maker().sample([0], [part[0].seed]).tobytes()
 
@@ -286,7 +284,7 @@ def test_images_of_a_batch_that_killed_its_worker_are_put_together(tmp_path: Pat
     assert np.array_equal(sampler(draws), Maker().sample([0] * 20, range(20)))
 
 
-def test_a_sheet_of_images_is_the_images_side_by_side() -> None:
+def test_a_contact_sheet_shows_the_images_side_by_side() -> None:
     from io import BytesIO
 
     from medsanitize.generators.export.report import montage

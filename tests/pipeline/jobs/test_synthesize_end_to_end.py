@@ -106,7 +106,7 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_module, "calibrate_gate", Passing)
 
 
-def test_with_tiny_numbers_nothing_synthetic_is_released(trained: Path, tmp_path: Path) -> None:
+def test_with_too_few_images_nothing_synthetic_is_released(trained: Path, tmp_path: Path) -> None:
     asked = policy(trained, tmp_path)
     result = run(asked, Options(workers=1))
     gate = next(gate for gate in result.gates if gate.name == "synthetic images")
@@ -118,9 +118,7 @@ def test_with_tiny_numbers_nothing_synthetic_is_released(trained: Path, tmp_path
 
 
 @pytest.mark.usefixtures("passing")
-def test_what_passes_is_released_with_the_same_bytes_by_any_number_of_workers(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_accepted_images_are_identical_for_any_number_of_workers(trained: Path, tmp_path: Path) -> None:
     one, two = policy(trained, tmp_path / "one", form="cr"), policy(trained, tmp_path / "two", form="cr")
     result = run(one, Options(workers=1))
     run(two, Options(workers=2))
@@ -132,7 +130,7 @@ def test_what_passes_is_released_with_the_same_bytes_by_any_number_of_workers(
     assert tree(one.output) == tree(two.output)
 
 
-def test_the_command_says_what_it_would_take_and_repeats_itself(trained: Path, tmp_path: Path) -> None:
+def test_the_command_reports_what_is_needed_and_is_deterministic(trained: Path, tmp_path: Path) -> None:
     facts = [
         call(
             "synthesize", trained / "generator", "--images", trained / "scans",

@@ -36,7 +36,7 @@ def saved(kind: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", SEEN)
-def test_the_tissue_is_the_same_and_the_pictures_are_gone(kind: str, tmp_path: Path) -> None:
+def test_tissue_is_unchanged_and_other_images_are_removed(kind: str, tmp_path: Path) -> None:
     path = saved(kind, tmp_path)
     before = tissue(path)
     assert wipe_slides([path]).wiped == 1
@@ -46,7 +46,7 @@ def test_the_tissue_is_the_same_and_the_pictures_are_gone(kind: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", [*SEEN, "akoya", "trestle"])
-def test_what_was_said_is_in_no_byte_but_for_comments_in_tiles(kind: str, tmp_path: Path) -> None:
+def test_metadata_is_removed_except_for_comments_in_tiles(kind: str, tmp_path: Path) -> None:
     path = saved(kind, tmp_path)
     wipe_slides([path])
     data = path.read_bytes()
@@ -55,7 +55,7 @@ def test_what_was_said_is_in_no_byte_but_for_comments_in_tiles(kind: str, tmp_pa
     assert b"2026:03:14" not in data
 
 
-def test_what_was_wiped_can_be_wiped_again(tmp_path: Path) -> None:
+def test_a_wiped_slide_can_be_wiped_again(tmp_path: Path) -> None:
     path = saved("aperio", tmp_path)
     wipe_slides([path])
     before = tissue(path)
@@ -63,7 +63,7 @@ def test_what_was_wiped_can_be_wiped_again(tmp_path: Path) -> None:
     assert tissue(path) == before
 
 
-def test_what_cannot_be_wiped_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_slide_that_cannot_be_wiped_is_left_unchanged(tmp_path: Path) -> None:
     czi, picture = saved("zeiss", tmp_path), tmp_path / "picture.tif"
     Image.new("L", (8, 8)).save(picture)
     paths = [czi, picture, saved("afi", tmp_path)]
@@ -72,13 +72,13 @@ def test_what_cannot_be_wiped_is_left_as_it_is(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in paths] == before
 
 
-def test_links_are_refused(tmp_path: Path) -> None:
+def test_links_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "link.svs").symlink_to(saved("aperio", tmp_path))
     with pytest.raises(UsageError):
         wipe_slides([tmp_path / "link.svs"])
 
 
-def test_the_command_asks_first(tmp_path: Path) -> None:
+def test_the_command_asks_for_confirmation(tmp_path: Path) -> None:
     path = saved("aperio", tmp_path)
     before = path.read_bytes()
     assert CliRunner().invoke(cli, ["wipe", str(path)], input="n\n").exit_code != 0

@@ -58,7 +58,7 @@ def small(tmp_path: Path) -> Policy:
     return prepare(tmp_path)
 
 
-def test_a_published_run_tells_its_counts_stages_and_gates(workplace: Workplace) -> None:
+def test_the_report_of_a_published_run_has_counts_stages_and_gates(workplace: Workplace) -> None:
     policy = workplace()
     result = run(policy, ONE)
     facts = told(policy)
@@ -72,7 +72,7 @@ def test_a_published_run_tells_its_counts_stages_and_gates(workplace: Workplace)
     assert facts["digest"] == result.digest
 
 
-def test_metrics_are_prometheus_text_and_say_what_the_run_said(workplace: Workplace) -> None:
+def test_metrics_are_prometheus_text_and_match_the_run(workplace: Workplace) -> None:
     policy = workplace()
     result = run(policy, ONE)
     found = samples(policy)
@@ -90,7 +90,7 @@ def test_metrics_are_prometheus_text_and_say_what_the_run_said(workplace: Workpl
         assert found["gate", f"{gate.name},{gate.result}"] == 1
 
 
-def test_neither_file_shows_an_identifier_a_source_or_a_path(workplace: Workplace) -> None:
+def test_neither_file_contains_an_identifier_a_source_or_a_path(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     for name in ("return.json", "metrics.prom"):
@@ -100,7 +100,7 @@ def test_neither_file_shows_an_identifier_a_source_or_a_path(workplace: Workplac
         assert (policy.state / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_refusal_is_told(small: Policy) -> None:
+def test_a_refused_release_is_reported(small: Policy) -> None:
     policy = prepare(
         small.output.parent, release='{name: a, version: "1", mode: pseudonymous, approve: required}'
     )
@@ -111,7 +111,7 @@ def test_a_refusal_is_told(small: Policy) -> None:
     assert facts["may_be_repeated"] is False
 
 
-def test_an_error_is_told_by_class_and_sentence(small: Policy) -> None:
+def test_an_error_is_reported_by_class_and_message(small: Policy) -> None:
     run(small, ONE)
     (small.output.parent / "release.key").unlink()
     with pytest.raises(KeyMaterialError):
@@ -122,7 +122,7 @@ def test_an_error_is_told_by_class_and_sentence(small: Policy) -> None:
     assert samples(small)["run_exit_code", ""] == 2
 
 
-def test_a_defect_is_told_without_its_text(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_reported_without_its_message(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ValueError(f"cannot parse {CANARIES[0]}")
 
@@ -135,7 +135,9 @@ def test_a_defect_is_told_without_its_text(small: Policy, monkeypatch: pytest.Mo
     assert CANARIES[0] not in (small.state / "return.json").read_text()
 
 
-def test_a_signal_is_told_with_how_far_the_run_came(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_is_reported_with_the_progress_of_the_run(
+    small: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop = Cancellation()
     monkeypatch.setattr(running, "digest_compressed", lambda *_: setattr(stop, "number", 15))
     with pytest.raises(Cancelled):
@@ -146,7 +148,7 @@ def test_a_signal_is_told_with_how_far_the_run_came(small: Policy, monkeypatch: 
     assert facts["outcomes"]["released"] == 3
 
 
-def test_a_signal_while_evidence_is_written_publishes_nothing_and_the_next_run_does(
+def test_a_signal_during_evidence_writing_publishes_nothing_until_the_next_run(
     small: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop, write_evidence = Cancellation(), running.write_evidence
@@ -163,7 +165,7 @@ def test_a_signal_while_evidence_is_written_publishes_nothing_and_the_next_run_d
     assert [stage["name"] for stage in told(small)["stages"]] == ["publish"]
 
 
-def test_a_run_that_does_not_get_the_folders_leaves_the_account_of_the_other(small: Policy) -> None:
+def test_a_run_without_the_lock_keeps_the_report_of_the_other(small: Policy) -> None:
     run(small, ONE)
     before = (small.state / "return.json").read_bytes()
     with preflight.locked(small), pytest.raises(FoldersInUse):
@@ -171,9 +173,7 @@ def test_a_run_that_does_not_get_the_folders_leaves_the_account_of_the_other(sma
     assert (small.state / "return.json").read_bytes() == before
 
 
-def test_a_killed_run_leaves_no_account_of_an_earlier_one(
-    small: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_leaves_no_earlier_report(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     run(small, ONE)
     seen = []
     monkeypatch.setattr(running, "_checked", lambda *_: seen.append((small.state / "return.json").exists()))
@@ -205,7 +205,7 @@ cli.main()
 """
 
 
-def test_a_run_that_fills_the_disk_tells_of_it(small: Policy, tmp_path: Path) -> None:
+def test_a_run_that_fills_the_disk_reports_it(small: Policy, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.json"
     command = ["run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file]
     done = subprocess.run([sys.executable, "-c", FULL, *map(str, command)], capture_output=True)
@@ -219,14 +219,14 @@ def test_a_run_that_fills_the_disk_tells_of_it(small: Policy, tmp_path: Path) ->
     assert samples(small)["run_exit_code", ""] == 5
 
 
-def test_the_room_for_the_account_is_not_left_taken(small: Policy, tmp_path: Path) -> None:
+def test_the_space_reserved_for_the_report_is_freed(small: Policy, tmp_path: Path) -> None:
     command = ["run", small.output.parent / "policy.yaml", "--workers", 1]
     call(*command, "--return-file", tmp_path / "told" / "return.json")
     assert sorted(path.name for path in small.state.glob("*return*")) == ["return.json"]
     assert [path.name for path in (tmp_path / "told").iterdir()] == ["return.json"]
 
 
-def test_every_shard_has_an_account_of_its_own(small: Policy) -> None:
+def test_every_shard_has_its_own_report(small: Policy) -> None:
     run(small, Options(workers=1, inventory_only=True))
     for number in (1, 2):
         run(small, Options(workers=1, shard=Shard(number, 2)))
@@ -237,7 +237,7 @@ def test_every_shard_has_an_account_of_its_own(small: Policy) -> None:
     assert told(small)["ending"] == "inventory_done"
 
 
-def test_a_policy_that_cannot_be_read_is_told_in_the_return_file(tmp_path: Path) -> None:
+def test_an_unreadable_policy_is_reported_in_the_return_file(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("version: 2\n")
     code = call("run", tmp_path / "policy.yaml", "--return-file", tmp_path / "return.json").exit_code
     facts = json.loads((tmp_path / "return.json").read_text())
@@ -245,13 +245,13 @@ def test_a_policy_that_cannot_be_read_is_told_in_the_return_file(tmp_path: Path)
     assert facts["release"] is None
 
 
-def test_the_return_file_says_what_the_state_folder_says(small: Policy) -> None:
+def test_the_return_file_equals_the_report_in_the_state_folder(small: Policy) -> None:
     file = small.output.parent / "elsewhere.json"
     call("run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file)
     assert json.loads(file.read_text()) == told(small)
 
 
-def test_a_killed_run_leaves_no_return_file_of_an_earlier_one(small: Policy, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_earlier_return_file(small: Policy, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.json"
     command = ["run", small.output.parent / "policy.yaml", "--workers", 1, "--return-file", file]
     call(*command, "--inventory-only")
@@ -266,7 +266,7 @@ def test_a_killed_run_leaves_no_return_file_of_an_earlier_one(small: Policy, tmp
 
 
 @pytest.mark.parametrize("place", ["export", "release"])
-def test_a_return_file_among_sources_or_released_files_is_refused(small: Policy, place: str) -> None:
+def test_a_return_file_among_sources_or_released_files_is_rejected(small: Policy, place: str) -> None:
     base = small.output.parent
     before = sorted((base / "export").iterdir())
     result = call("run", base / "policy.yaml", "--return-file", base / place / "return.json")
@@ -275,7 +275,7 @@ def test_a_return_file_among_sources_or_released_files_is_refused(small: Policy,
     assert not (base / "release").exists()
 
 
-def test_runs_with_other_states_do_not_share_an_output(small: Policy) -> None:
+def test_runs_with_different_states_cannot_share_an_output(small: Policy) -> None:
     other = prepare(small.output.parent, state="./other")
     other.state.mkdir()
     small.output.mkdir()

@@ -10,12 +10,14 @@ OUTCOMES = {"released": 12, "dropped": 1, "quarantined": 0}
 
 
 @pytest.mark.parametrize("ending", ["published", "already_published", "shard_done"])
-def test_what_was_released_is_called_so(ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_released_objects_are_reported_as_released(ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_result(RunResult(ending, 13, OUTCOMES))
     assert "13 objects: 12 released, 1 dropped, 0 quarantined" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ending", ["refused", "awaiting_approval", "planned"])
-def test_nothing_is_called_released_that_was_not(ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreleased_objects_are_not_reported_as_released(
+    ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     show_result(RunResult(ending, 13, OUTCOMES))
     assert "13 objects: 12 fit for release, 1 dropped, 0 quarantined" in capsys.readouterr().out

@@ -107,7 +107,7 @@ def desk(workplace: Workplace) -> Callable[..., Desk]:
 # -- the page ---------------------------------------------------------------------------------
 
 
-def test_the_page_shows_doubts_quarantine_sample_and_counts(desk: Callable[..., Desk]) -> None:
+def test_the_page_shows_review_items_quarantine_sample_and_counts(desk: Callable[..., Desk]) -> None:
     one = desk()
     assert len(one.doubts) == 3  # the same doubt in several objects is asked once
     assert len(one.sample) == 15
@@ -118,7 +118,7 @@ def test_the_page_shows_doubts_quarantine_sample_and_counts(desk: Callable[..., 
     assert "(0010,0010)" in one.page
 
 
-def test_values_are_escaped_and_nothing_is_loaded(desk: Callable[..., Desk]) -> None:
+def test_values_are_escaped_and_no_resource_is_loaded(desk: Callable[..., Desk]) -> None:
     page = desk().page
     assert "<img src=x" not in page
     assert "&lt;img src=x onerror" in page
@@ -127,14 +127,14 @@ def test_values_are_escaped_and_nothing_is_loaded(desk: Callable[..., Desk]) -> 
     assert "default-src 'none'" in page
 
 
-def test_the_page_is_for_its_owner_alone_and_says_so(desk: Callable[..., Desk]) -> None:
+def test_the_page_is_readable_by_its_owner_only_and_states_phi(desk: Callable[..., Desk]) -> None:
     one = desk()
     assert page_path(one.policy).stat().st_mode & 0o777 == 0o600
     assert page_path(one.policy).parent == one.policy.state
     assert "Contains PHI." in one.page
 
 
-def test_doubts_lie_sealed_in_the_state(desk: Callable[..., Desk]) -> None:
+def test_review_items_are_stored_encrypted(desk: Callable[..., Desk]) -> None:
     one = desk()
     one.policy.state.joinpath(page_path(one.policy).name).unlink()
     for path in one.policy.state.rglob("*"):
@@ -143,15 +143,13 @@ def test_doubts_lie_sealed_in_the_state(desk: Callable[..., Desk]) -> None:
         assert picture(9)[20:60] not in content
 
 
-def test_the_same_run_makes_the_same_page(desk: Callable[..., Desk]) -> None:
+def test_the_page_is_deterministic(desk: Callable[..., Desk]) -> None:
     one, two = desk("one"), desk("two")
     assert (one.digest, one.doubts, one.id) == (two.digest, two.doubts, two.id)
     assert one.page.replace("/one/", "/two/") == two.page
 
 
-def test_what_does_not_fit_one_page_goes_to_the_next(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_split_when_it_is_full(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review_module, "CARDS", 2)
     policy = workplace(release=APPROVED)
     run(policy, ONE)
@@ -161,7 +159,7 @@ def test_what_does_not_fit_one_page_goes_to_the_next(
     assert "Quarantined objects" not in made.pages[1].read_text()
 
 
-def test_what_is_beyond_the_bounds_is_counted_and_said(
+def test_items_above_the_limit_are_counted_and_reported(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doubts_module, "PER_RUN", 1)
@@ -172,7 +170,7 @@ def test_what_is_beyond_the_bounds_is_counted_and_said(
     assert "more review items were not stored" in made.pages[0].read_text()
 
 
-def test_doubts_of_shards_are_merged(workplace: Workplace) -> None:
+def test_review_items_of_shards_are_merged(workplace: Workplace) -> None:
     policy = workplace(release=APPROVED)
     run(policy, Options(workers=1, inventory_only=True))
     for number in (1, 2):
@@ -181,7 +179,7 @@ def test_doubts_of_shards_are_merged(workplace: Workplace) -> None:
     assert make_review(policy).doubts == 3
 
 
-def test_an_anonymous_run_keeps_nothing_to_review(workplace: Workplace) -> None:
+def test_an_anonymous_run_keeps_no_review_items(workplace: Workplace) -> None:
     policy = workplace(release='{name: a, version: "1", mode: anonymous}')
     run(policy, ONE)
     told = {"audit.json", "metrics.prom", "report.html", "return.json", "run.lock"}
@@ -204,7 +202,7 @@ def test_there_is_no_review_before_a_run(workplace: Workplace) -> None:
         make_review(policy)
 
 
-def test_a_published_release_can_be_looked_at_but_not_decided_on(workplace: Workplace) -> None:
+def test_a_published_release_can_be_viewed_but_not_decided_on(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     made = make_review(policy)
@@ -218,7 +216,7 @@ def test_a_published_release_can_be_looked_at_but_not_decided_on(workplace: Work
 # -- decisions --------------------------------------------------------------------------------
 
 
-def test_a_review_that_changes_nothing_approves_what_was_looked_at(desk: Callable[..., Desk]) -> None:
+def test_a_review_without_changes_approves_the_reviewed_release(desk: Callable[..., Desk]) -> None:
     one = desk()
     taken = one.hand_in({one.sample[0]: "release"}, approve=True)
     done = run(one.policy, ONE)
@@ -227,7 +225,7 @@ def test_a_review_that_changes_nothing_approves_what_was_looked_at(desk: Callabl
     assert "review by a person: passed" in (one.policy.output / "provenance.jsonld").read_text()
 
 
-def test_a_decision_is_followed_in_every_object_it_is_about(desk: Callable[..., Desk]) -> None:
+def test_a_decision_is_applied_to_every_affected_object(desk: Callable[..., Desk]) -> None:
     one = desk()
     taken = one.hand_in({one.doubts[0]: "keep", one.doubts[1]: "blank"}, approve=True)
     again = run(one.policy, ONE)
@@ -237,7 +235,7 @@ def test_a_decision_is_followed_in_every_object_it_is_about(desk: Callable[..., 
     assert (ends.count(b"\1\0"), ends.count(b"\2\0")) == (4, 4)
 
 
-def test_the_next_page_is_about_what_is_left_and_what_changed(desk: Callable[..., Desk]) -> None:
+def test_the_next_page_shows_open_items_and_changes(desk: Callable[..., Desk]) -> None:
     one = desk()
     one.hand_in({one.doubts[0]: "keep", **dict.fromkeys(one.sample, "release")})
     run(one.policy, ONE)
@@ -260,7 +258,7 @@ def test_quarantine_by_review_is_an_outcome_with_its_rule(desk: Callable[..., De
     assert "A reviewer quarantined it" in (make_review(one.policy), Desk(one.policy))[1].page
 
 
-def test_the_same_decisions_make_the_same_release(desk: Callable[..., Desk]) -> None:
+def test_the_same_decisions_give_the_same_release(desk: Callable[..., Desk]) -> None:
     trees = []
     for name in ("a", "b"):
         one = desk(name)
@@ -271,7 +269,7 @@ def test_the_same_decisions_make_the_same_release(desk: Callable[..., Desk]) -> 
     assert trees[0] == trees[1]
 
 
-def test_a_run_killed_after_the_decisions_ends_the_same(
+def test_a_run_killed_after_the_decisions_gives_the_same_release(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from medsanitize.pipeline import run as module
@@ -298,7 +296,7 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_object_that_refused_the_release_can_be_quarantined(
+def test_an_object_that_failed_the_release_can_be_quarantined(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from medsanitize.pipeline.stages import audit as audit_stage
@@ -337,7 +335,7 @@ def test_an_object_that_refused_the_release_can_be_quarantined(
         {"decisions": {"f" * 32: "release"}},
     ],
 )
-def test_a_file_of_another_form_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_decision_file_of_another_format_is_rejected(tmp_path: Path, changes: dict[str, Any]) -> None:
     facts = {"version": 1, "page": "0" * 32, "approve": None, "decisions": {"object-1": "release"}}
     file = tmp_path / "decisions.json"
     file.write_text(json.dumps(facts))
@@ -348,13 +346,13 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, changes: dict[str, An
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"version":1,"version":1}', "[" * 100_000])
-def test_what_is_no_such_file_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_decision_file_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / "decisions.json").write_text(content)
     with pytest.raises(UsageError, match="does not contain decisions"):
         read_decisions(tmp_path / "decisions.json")
 
 
-def test_decisions_of_another_page_are_refused_and_nothing_is_kept(desk: Callable[..., Desk]) -> None:
+def test_decisions_of_another_page_are_rejected_and_not_stored(desk: Callable[..., Desk]) -> None:
     one = desk()
     before = run(one.policy, ONE).digest
     for changes, told in (
@@ -368,7 +366,7 @@ def test_decisions_of_another_page_are_refused_and_nothing_is_kept(desk: Callabl
     assert (after.digest, after.quarantined.get("review")) == (before, None)
 
 
-def test_decisions_wait_for_a_run_of_the_policy_they_were_made_on(
+def test_decisions_are_stored_until_a_run_of_their_policy(
     desk: Callable[..., Desk], workplace: Workplace
 ) -> None:
     one = desk()
@@ -377,7 +375,7 @@ def test_decisions_wait_for_a_run_of_the_policy_they_were_made_on(
         apply_decisions(changed, one.file())
 
 
-def test_decisions_may_be_handed_in_page_by_page_and_corrected(desk: Callable[..., Desk]) -> None:
+def test_decisions_can_be_submitted_page_by_page_and_corrected(desk: Callable[..., Desk]) -> None:
     one = desk()
     one.hand_in({one.doubts[0]: "quarantine"})
     one.hand_in({one.doubts[1]: "keep"})
@@ -386,7 +384,7 @@ def test_decisions_may_be_handed_in_page_by_page_and_corrected(desk: Callable[..
     assert (taken.objects, again.quarantined.get("review")) == (9, None)
 
 
-def test_a_new_start_forgets_the_page(desk: Callable[..., Desk]) -> None:
+def test_a_restart_discards_the_page(desk: Callable[..., Desk]) -> None:
     one = desk()
     shutil.rmtree(one.policy.inputs[0] / "p0")
     run(one.policy, ONE)
@@ -399,9 +397,7 @@ def test_a_new_start_forgets_the_page(desk: Callable[..., Desk]) -> None:
 
 @pytest.mark.system
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium (tests/install_system.sh)")
-def test_in_a_browser_decisions_are_clicked_saved_and_followed(
-    desk: Callable[..., Desk], tmp_path: Path
-) -> None:
+def test_decisions_made_in_a_browser_are_saved_and_applied(desk: Callable[..., Desk], tmp_path: Path) -> None:
     one = desk()
     with browser(tmp_path / "profile") as page:
         page.open(page_path(one.policy), tmp_path)

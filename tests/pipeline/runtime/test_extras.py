@@ -63,7 +63,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         ("ps3.15-basic", {"wsi": {"action": "drop", "macro": {"keep": [0.3, 0, 1, 1]}}}, ()),
     ],
 )
-def test_decisions_of_the_policy_tell_which_extras_it_needs(
+def test_the_policy_determines_the_required_extras(
     preset: str, sections: Mapping[str, Any], extras: tuple[str, ...], make_policy: MakePolicy
 ) -> None:
     assert required_extras(make_policy(preset, **sections)) == extras
@@ -92,14 +92,16 @@ def test_one_error_names_the_missing_extra(
         check_extras(make_policy(preset, **sections))
 
 
-def test_a_cluster_needs_its_library(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_engine_requires_its_library(
+    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without(monkeypatch, "ray")
 
     with pytest.raises(UsageError, match="medsanitize\\[ray\\]"):
         check_extras(make_policy("ps3.15-basic", engine={"kind": "ray"}))
 
 
-def test_a_policy_on_headers_alone_needs_nothing_more(
+def test_a_headers_only_policy_requires_no_extra(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, "rapidocr", "spacy", "presidio_analyzer", "jpeglib")
@@ -111,7 +113,7 @@ def test_a_policy_on_headers_alone_needs_nothing_more(
     assert required_extras(policy) == ()
 
 
-def test_a_transformers_model_needs_its_own_libraries(
+def test_a_transformers_model_requires_its_libraries(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without(monkeypatch, "spacy_huggingface_pipelines")
@@ -121,13 +123,13 @@ def test_a_transformers_model_needs_its_own_libraries(
         check_extras(policy)
 
 
-def test_addresses_need_the_extra_stores(workplace: Callable[..., Policy]) -> None:
+def test_store_addresses_require_the_extra_stores(workplace: Callable[..., Policy]) -> None:
     assert "stores" in required_extras(workplace(inputs="[s3://a/b]"))
     assert "stores" in required_extras(workplace(output="gs://a/b"))
     assert "stores" not in required_extras(workplace())
 
 
-def test_what_is_looked_for_is_what_the_package_declares() -> None:
+def test_the_checked_libraries_are_those_declared_by_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     modules, included = {}, {}
     for extra in declared.keys() - FOR_DEVELOPERS:
@@ -140,7 +142,7 @@ def test_what_is_looked_for_is_what_the_package_declares() -> None:
     assert {name: found for name, found in included.items() if found} == INCLUDED
 
 
-def test_an_extra_is_missing_where_one_that_it_includes_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_is_missing_if_an_included_extra_is(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "tifffile")
 
     assert is_missing("wsi")
@@ -148,7 +150,9 @@ def test_an_extra_is_missing_where_one_that_it_includes_is(monkeypatch: pytest.M
     assert is_missing("generate")
 
 
-def test_the_demo_is_refused_before_it_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_demo_fails_before_writing_without_its_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     without(monkeypatch, "rapidocr")
 
     with pytest.raises(UsageError, match="medsanitize\\[pixels\\]"):
@@ -157,7 +161,7 @@ def test_the_demo_is_refused_before_it_writes(monkeypatch: pytest.MonkeyPatch, t
     assert not (tmp_path / "demo").exists()
 
 
-def test_spark_and_wiping_need_their_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_and_wiping_require_their_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch, "pyspark", "openslide")
     slide = tmp_path / "S1.svs"
     slide.write_bytes(b"not touched")

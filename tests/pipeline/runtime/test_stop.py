@@ -19,7 +19,7 @@ def hangups() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU])
 @pytest.mark.usefixtures("hangups")
-def test_a_signal_asks_for_a_stop_by_its_number(number: signal.Signals) -> None:
+def test_a_signal_cancels_with_its_number(number: signal.Signals) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with cancel_on_signals() as stop:
         signal.raise_signal(number)
@@ -29,7 +29,7 @@ def test_a_signal_asks_for_a_stop_by_its_number(number: signal.Signals) -> None:
 
 
 @pytest.mark.usefixtures("hangups")
-def test_the_end_of_a_session_that_nohup_ignores_stays_ignored() -> None:
+def test_a_hangup_ignored_by_nohup_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with cancel_on_signals() as stop:
         signal.raise_signal(signal.SIGHUP)
@@ -38,7 +38,7 @@ def test_the_end_of_a_session_that_nohup_ignores_stays_ignored() -> None:
 
 
 @pytest.mark.usefixtures("hangups")
-def test_handlers_are_what_they_were_afterwards() -> None:
+def test_signal_handlers_are_restored() -> None:
     def theirs(*_: object) -> None:
         pass
 

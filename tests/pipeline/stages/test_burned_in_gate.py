@@ -27,7 +27,7 @@ def policy(preset: str) -> Policy:
         ("research", 5, 1, "flagged"),
     ],
 )
-def test_the_gate_of_burned_in_text(preset: str, read: int, unread: int, result: str) -> None:
+def test_the_burned_in_text_gate(preset: str, read: int, unread: int, result: str) -> None:
     tally = Tally(regions=2)
     tally.checks["pixels"].update({"passed": read, "not_run": unread})
 

@@ -71,7 +71,7 @@ def released(policy: Policy) -> dict[str, pydicom.Dataset]:
     return {f"{data.Modality}{sizes[data.SeriesInstanceUID]}/{data.InstanceNumber}": data for data in found}
 
 
-def test_flagged_heads_are_released_and_pointed_out(place: Place) -> None:
+def test_flagged_heads_are_released_and_reported(place: Place) -> None:
     policy = place("flag")
     result = run(policy, ONE)
     report = (policy.output / "report.html").read_text()
@@ -92,7 +92,7 @@ def test_quarantined_heads_are_not_released(place: Place) -> None:
     assert set(checks(policy)) == {("CT", 1, "passed")}
 
 
-def test_a_defaced_head_shows_no_face_any_more(place: Place) -> None:
+def test_a_defaced_head_shows_no_face(place: Place) -> None:
     policy = place("deface")
     result = run(policy, ONE)
     assert result.outcomes == {"released": 69, "dropped": 0, "quarantined": 0}
@@ -121,7 +121,7 @@ def depths(folder: Path, slices: int = 0) -> np.ndarray[tuple[int, int], np.dtyp
     return np.where(tissue.any(axis=1), tissue.argmax(axis=1), 99)
 
 
-def test_a_localiser_loses_the_profile_that_its_frame_of_reference_lost(place: Place) -> None:
+def test_a_localizer_loses_the_profile_of_its_frame_of_reference(place: Place) -> None:
     policy = place("deface")
     run(policy, ONE)
     codes = {
@@ -132,7 +132,7 @@ def test_a_localiser_loses_the_profile_that_its_frame_of_reference_lost(place: P
     assert not any("113102" in found for name, found in codes.items() if name.startswith("CT28"))
 
 
-def test_an_ignored_face_costs_no_look(place: Place) -> None:
+def test_an_ignored_face_check_reads_no_pixels(place: Place) -> None:
     policy = place("ignore")
     result = run(policy, ONE)
     assert "faces" not in {stage.name for stage in result.stages}
@@ -140,7 +140,7 @@ def test_an_ignored_face_costs_no_look(place: Place) -> None:
     assert not any("RecognizableVisualFeatures" in data for data in released(policy).values())
 
 
-def test_a_plan_foretells_what_becomes_of_heads(place: Place) -> None:
+def test_a_plan_predicts_the_outcome_of_heads(place: Place) -> None:
     assert plan(place("quarantine"), ONE).quarantined == {"recognizable-face": 38}
 
 
@@ -159,12 +159,12 @@ def released_bytes(policy: Policy) -> list[str]:
     return sorted(path.rpartition(" ")[2] for path in tree(policy.output / "data").values())
 
 
-def test_an_anonymous_run_looks_as_well(place: Place) -> None:
+def test_an_anonymous_run_checks_faces_as_well(place: Place) -> None:
     policy = place("quarantine", release='{name: chest-ct, version: "1.0", mode: anonymous}', keys="{}")
     assert run(policy, ONE).quarantined == {"recognizable-face": 38}
 
 
-def test_series_that_are_judged_are_not_judged_again(place: Place) -> None:
+def test_a_checked_series_is_not_checked_again(place: Place) -> None:
     policy = place("deface")
     with LocalEngine(Setup(policy, KEYS, None, keep_links=False), 1, Cancellation()) as engine:
         state = State(None, KEYS)
@@ -183,7 +183,7 @@ def test_series_that_are_judged_are_not_judged_again(place: Place) -> None:
     assert after == [row[:2] for row in rows]
 
 
-def test_single_slices_with_series_of_their_own_are_judged_together(place: Place) -> None:
+def test_single_slices_in_separate_series_are_checked_together(place: Place) -> None:
     policy = place("quarantine")
     for number, path in enumerate(sorted((policy.inputs[0] / "a").iterdir())):
         data = pydicom.dcmread(path)
@@ -192,7 +192,7 @@ def test_single_slices_with_series_of_their_own_are_judged_together(place: Place
     assert run(policy, ONE).quarantined["recognizable-face"] >= 37
 
 
-def test_a_head_that_cannot_be_decoded_may_show_a_face(place: Place) -> None:
+def test_a_head_that_cannot_be_decoded_is_treated_as_showing_a_face(place: Place) -> None:
     policy = place("deface")
     for path in (policy.inputs[0] / "a").iterdir():
         data = pydicom.dcmread(path)
@@ -205,7 +205,7 @@ def test_a_head_that_cannot_be_decoded_may_show_a_face(place: Place) -> None:
     assert result.outcomes["quarantined"] >= 34
 
 
-def test_a_scout_is_a_projection_and_is_left_alone(place: Place) -> None:
+def test_a_scout_is_a_projection_and_is_left_unchanged(place: Place) -> None:
     policy = place("deface")
     for path in (policy.inputs[0] / "c").iterdir():
         data = pydicom.dcmread(path)
@@ -215,7 +215,7 @@ def test_a_scout_is_a_projection_and_is_left_alone(place: Place) -> None:
     assert checks(policy)[("CT", 1, "not_applicable")] == 3
 
 
-def test_the_state_tells_nothing_of_where_faces_are(place: Place) -> None:
+def test_the_state_does_not_reveal_where_faces_are(place: Place) -> None:
     policy = place("deface")
     run(policy, ONE)
     kept = b"".join(path.read_bytes() for path in policy.state.rglob("*.sqlite*"))
@@ -224,7 +224,7 @@ def test_the_state_tells_nothing_of_where_faces_are(place: Place) -> None:
     assert json.dumps([5.0, 5.0]).encode() not in kept
 
 
-def test_what_is_no_slice_is_told_nothing(place: Place) -> None:
+def test_objects_that_are_no_slices_get_no_face_decision(place: Place) -> None:
     policy = place("ignore")
     state = State(None, KEYS)
     assert faces_of(state, policy)(0) is None

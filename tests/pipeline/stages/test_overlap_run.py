@@ -184,13 +184,13 @@ def gate(result: RunResult) -> tuple[str, str]:
     return found.result, found.detail
 
 
-def test_without_the_section_nothing_is_compared_and_that_is_said(make: Make) -> None:
+def test_without_the_section_nothing_is_compared_and_this_is_reported(make: Make) -> None:
     result = go(make("third", section=None))
     assert gate(result) == ("not_run", "Other releases were not searched for the same patients.")
     assert {row.check_overlap for row in read_rows(result.release or Path())} == {"not_run"}
 
 
-def test_with_no_earlier_release_nothing_is_compared_and_the_embeddings_are_kept(
+def test_without_an_earlier_release_only_the_embeddings_are_kept(
     make: Make, tmp_path: Path, models: dict[str, Models]
 ) -> None:
     result = go(make("first"))
@@ -198,7 +198,7 @@ def test_with_no_earlier_release_nothing_is_compared_and_the_embeddings_are_kept
     assert Registry(tmp_path / "registry").missing("first", "1.0", models["now"].identity) == 0
 
 
-def test_patients_of_earlier_releases_are_flagged_and_the_pairs_stay_with_the_holder(make: Make) -> None:
+def test_patients_of_earlier_releases_are_flagged_and_pairs_stay_private(make: Make) -> None:
     go(make("first"))
     policy = make("second")
     result = go(policy)
@@ -213,7 +213,7 @@ def test_patients_of_earlier_releases_are_flagged_and_the_pairs_stay_with_the_ho
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("drop", "dropped"), ("quarantine", "quarantined")])
-def test_every_object_of_a_patient_who_matches_is_ruled_out(make: Make, action: str, outcome: str) -> None:
+def test_all_objects_of_a_matching_patient_are_excluded(make: Make, action: str, outcome: str) -> None:
     go(make("first"))
     result = go(make("second", section=f", action: {action}"))
     assert getattr(result, outcome) == {"overlap": 6}
@@ -221,7 +221,7 @@ def test_every_object_of_a_patient_who_matches_is_ruled_out(make: Make, action: 
     assert len(list(read_rows(result.release or Path()))) == 6
 
 
-def test_where_the_policy_allows_none_nothing_is_published(make: Make) -> None:
+def test_with_no_overlap_allowed_nothing_is_published(make: Make) -> None:
     go(make("first"))
     policy = make("second", section=", action: fail")
     result = go(policy)
@@ -244,7 +244,7 @@ def doubtful() -> str:
         ("quarantine", "published", "passed"),
     ],
 )
-def test_the_action_follows_what_is_only_possible_too(
+def test_the_action_also_applies_to_possible_matches(
     make: Make, tmp_path: Path, action: str, ending: str, said: str
 ) -> None:
     go(make("first"))
@@ -256,7 +256,7 @@ def test_the_action_follows_what_is_only_possible_too(
     assert (result.ending, gate(result)[0]) == (ending, said)
 
 
-def test_a_release_that_shares_nobody_passes_with_the_bound(make: Make) -> None:
+def test_an_exclusive_release_passes_with_the_bound(make: Make) -> None:
     go(make("first"))
     policy = make("third", section=", action: fail")
     result = go(policy)
@@ -265,15 +265,13 @@ def test_a_release_that_shares_nobody_passes_with_the_bound(make: Make) -> None:
     assert {row.check_overlap for row in read_rows(policy.output)} == {"passed"}
 
 
-def test_other_versions_of_the_same_release_are_no_overlap(make: Make) -> None:
+def test_other_versions_of_the_same_release_are_not_an_overlap(make: Make) -> None:
     go(make("first"))
     result = go(make("first", version="2.0", tag="-2", section=", action: fail"))
     assert result.ending == "published"
 
 
-def test_a_registry_of_other_models_is_refused_before_anything_is_read(
-    make: Make, models: dict[str, Models]
-) -> None:
+def test_a_registry_of_other_models_is_rejected_before_reading(make: Make, models: dict[str, Models]) -> None:
     go(make("first"))
     models["now"] = Models({one: Coarse("d" * 64) for one in Modality})  # type: ignore[misc]
     policy = make("second", section=None, overlap="{action: flag}")
@@ -284,7 +282,7 @@ def test_a_registry_of_other_models_is_refused_before_anything_is_read(
     assert not list(policy.state.glob("*.sqlite"))
 
 
-def test_a_release_without_embeddings_is_refused_until_it_is_added_again(make: Make, tmp_path: Path) -> None:
+def test_a_release_without_embeddings_is_rejected_until_added_again(make: Make, tmp_path: Path) -> None:
     first = make("first", section=None)
     go(first)
     with pytest.raises(UsageError, match="not embedded"):
@@ -296,7 +294,7 @@ def test_a_release_without_embeddings_is_refused_until_it_is_added_again(make: M
     assert "3 patients match" in gate(go(make("second")))[1]
 
 
-def test_a_registry_under_another_key_is_refused_before_anything_is_read(make: Make, tmp_path: Path) -> None:
+def test_a_registry_under_another_key_is_rejected_before_reading(make: Make, tmp_path: Path) -> None:
     go(make("first"))
     (tmp_path / "other.key").write_text(bytes(range(50, 90)).hex())
     (tmp_path / "other.key").chmod(0o600)
@@ -306,11 +304,11 @@ def test_a_registry_under_another_key_is_refused_before_anything_is_read(make: M
     assert not list(policy.state.glob("*.sqlite"))
 
 
-def test_a_plan_says_that_it_did_not_compare(make: Make) -> None:
+def test_a_plan_reports_that_nothing_was_compared(make: Make) -> None:
     assert gate(plan(make("second"), Options(workers=1))) == ("not_run", "A plan embeds no images.")
 
 
-def test_a_run_that_is_killed_after_looking_ends_with_the_same_bytes(
+def test_a_run_killed_after_fingerprinting_gives_the_same_bytes(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(make("first"))
@@ -356,25 +354,25 @@ def attack(result: RunResult) -> tuple[str, str]:
     return found.result, found.detail
 
 
-def test_a_release_is_attacked_with_itself_by_what_was_seen(make: Make) -> None:
+def test_a_release_is_attacked_with_itself_using_stored_embeddings(make: Make) -> None:
     result, told = attack(go(make("first")))
     assert result == "flagged"
     assert "by the look of a radiograph, of patients with two images or more: 6 of 6 (Rs 1.000" in told
 
 
-def test_a_release_is_attacked_with_earlier_ones_that_call_patients_the_same(make: Make) -> None:
+def test_a_release_is_attacked_with_earlier_ones_that_share_pseudonyms(make: Make) -> None:
     keys = "{file: ./release.key, scope: project}"
     go(make("first", keys=keys))
     told = attack(go(make("second", keys=keys)))[1]
     assert "who are in earlier releases too: 3 of 3 (Rs 1.000" in told
 
 
-def test_an_earlier_release_that_calls_patients_otherwise_is_no_background(make: Make) -> None:
+def test_an_earlier_release_with_other_pseudonyms_is_no_background(make: Make) -> None:
     go(make("first"))
     assert "earlier releases too" not in attack(go(make("second")))[1]
 
 
-def test_the_checklist_of_the_report_rests_on_the_attack_with_other_data(make: Make) -> None:
+def test_the_report_checklist_is_based_on_the_attack_with_other_data(make: Make) -> None:
     keys = "{file: ./release.key, scope: project}"
     go(make("first", keys=keys))
     text = ((go(make("second", keys=keys)).release or Path()) / "report.html").read_text()
@@ -382,7 +380,7 @@ def test_the_checklist_of_the_report_rests_on_the_attack_with_other_data(make: M
     assert "was not attacked" not in text
 
 
-def test_of_images_that_nobody_could_look_at_the_attack_says_so(make: Make, tmp_path: Path) -> None:
+def test_images_without_embeddings_are_reported_by_the_attack(make: Make, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     for visit in (0, 1):
         radiograph(tmp_path / "more" / f"{visit}.dcm", 7, visit)
@@ -396,7 +394,7 @@ def test_of_images_that_nobody_could_look_at_the_attack_says_so(make: Make, tmp_
     assert "took part in no attack: 1." in told
 
 
-def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
+def test_a_run_killed_during_the_attack_gives_the_same_bytes(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = files(go(make("first")).release or Path())
@@ -408,7 +406,7 @@ def test_killed_within_the_attack_a_run_ends_with_the_same_bytes(
     assert files(go(interrupted).release or Path()) == whole
 
 
-def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_path: Path) -> None:
+def test_the_attack_is_repeated_when_outcomes_change(tmp_path: Path) -> None:
     state = State(None, KEYS)
     ATTACKS.store(state, Attacks())
     requeue(state, [], tmp_path)
@@ -417,7 +415,7 @@ def test_the_attack_is_made_again_where_what_is_released_is_judged_again(tmp_pat
     assert left is None
 
 
-def test_a_release_of_one_image_a_patient_has_nobody_to_link(make: Make, tmp_path: Path) -> None:
+def test_a_release_with_one_image_per_patient_has_no_linkable_patients(make: Make, tmp_path: Path) -> None:
     (tmp_path / "single").mkdir()
     for patient in (1, 2):
         radiograph(tmp_path / "single" / f"{patient}.dcm", patient, 0)
@@ -425,11 +423,11 @@ def test_a_release_of_one_image_a_patient_has_nobody_to_link(make: Make, tmp_pat
     assert (result, told.startswith("There is nobody to link")) == ("not_run", True)
 
 
-def test_without_what_was_seen_no_attack_is_made(make: Make) -> None:
+def test_without_embeddings_no_attack_is_run(make: Make) -> None:
     assert attack(go(make("first", section=None)))[0] == "not_run"
 
 
-def test_an_attack_on_many_images_is_made_on_a_draw_of_patients(
+def test_an_attack_on_many_images_uses_a_sample_of_patients(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("medsanitize.pipeline.stages.linkage_attack.MOST", 5)

@@ -60,7 +60,7 @@ def pictures(policy: Policy) -> dict[str, ObjectRow]:
     return {Path(row.path).suffix: row for row in rows}
 
 
-def test_every_picture_has_its_outcome_and_the_release_stands(ran: tuple[Policy, RunResult]) -> None:
+def test_every_picture_has_an_outcome_and_the_release_is_intact(ran: tuple[Policy, RunResult]) -> None:
     policy, result = ran
     assert result.outcomes == {"released": 4, "dropped": 1, "quarantined": 4}
     assert result.dropped == {"duplicate-bytes": 1}
@@ -70,7 +70,7 @@ def test_every_picture_has_its_outcome_and_the_release_stands(ran: tuple[Policy,
     assert audit_release(policy.output).findings == ()
 
 
-def test_pictures_are_patients_of_their_own_in_no_study(ran: tuple[Policy, RunResult]) -> None:
+def test_each_picture_is_its_own_patient_without_a_study(ran: tuple[Policy, RunResult]) -> None:
     rows = pictures(ran[0])
     assert set(rows) == {".png", ".jpg", ".tif"}
     assert len({row.patient for row in rows.values()}) == 3
@@ -87,14 +87,14 @@ def test_equal_pixels_in_two_formats_are_flagged(ran: tuple[Policy, RunResult]) 
     assert checks == [CheckResult.FLAGGED, CheckResult.FLAGGED, CheckResult.PASSED]
 
 
-def test_no_planted_identifier_is_anywhere(ran: tuple[Policy, RunResult]) -> None:
+def test_no_planted_identifier_remains(ran: tuple[Policy, RunResult]) -> None:
     for root in (ran[0].output, ran[0].state):
         for path in root.rglob("*"):
             content = path.read_bytes() if path.is_file() else b""
             assert not any(canary.encode() in content for canary in CANARIES), path.name
 
 
-def test_the_evidence_counts_pictures_as_their_own_kind(ran: tuple[Policy, RunResult]) -> None:
+def test_the_evidence_counts_pictures_separately(ran: tuple[Policy, RunResult]) -> None:
     report = (ran[0].output / "report.html").read_text("utf-8")
     croissant = json.loads((ran[0].output / "croissant.json").read_text("utf-8"))
     formats = {one["encodingFormat"] for one in croissant["distribution"]}
@@ -102,7 +102,7 @@ def test_the_evidence_counts_pictures_as_their_own_kind(ran: tuple[Policy, RunRe
     assert {"application/dicom", "image/png", "image/jpeg", "image/tiff"} <= formats
 
 
-def test_the_audit_notices_a_picture_that_was_changed(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+def test_the_audit_detects_a_changed_picture(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
     copy = shutil.copytree(ran[0].output, tmp_path / "copy")
     path = copy / pictures(ran[0])[".png"].path
     path.write_bytes(path.read_bytes() + b"more")
@@ -110,14 +110,14 @@ def test_the_audit_notices_a_picture_that_was_changed(ran: tuple[Policy, RunResu
     assert rules == {"audit:structure", "audit:digest", "audit:size"}
 
 
-def test_a_run_gives_the_same_bytes_every_time(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+def test_a_run_is_deterministic(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
     policy, first = ran
     other = policy.model_copy(update={"output": tmp_path / "out2", "state": tmp_path / "state2"})
     assert run(other, Options(workers=2)).digest == first.digest
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("drop", "dropped"), ("quarantine", "quarantined")])
-def test_a_policy_may_leave_pictures_out(tmp_path: Path, action: str, outcome: str) -> None:
+def test_a_policy_can_exclude_pictures(tmp_path: Path, action: str, outcome: str) -> None:
     policy = prepare(tmp_path, raster=f"{{action: {action}}}")
     fill(policy.inputs[0])
     result = plan(policy, ONE)
@@ -126,7 +126,7 @@ def test_a_policy_may_leave_pictures_out(tmp_path: Path, action: str, outcome: s
     assert result.outcomes["released"] == 1
 
 
-def test_a_grey_picture_has_the_digest_of_the_same_dicom_pixels(tmp_path: Path) -> None:
+def test_a_gray_picture_has_the_digest_of_the_same_dicom_pixels(tmp_path: Path) -> None:
     import pydicom
     from medsanitize.verifiers.leaks.raster_files import raster_digest
 

@@ -31,7 +31,7 @@ def save(folder: Path) -> None:
     (folder / "x.svs").write_bytes(slides.tiff(slides.CLASSIC, pages))
 
 
-def test_a_macro_that_the_policy_keeps_in_part_passes_both_audits(tmp_path: Path) -> None:
+def test_a_partially_kept_macro_passes_both_audits(tmp_path: Path) -> None:
     policy = prepare(tmp_path, wsi="{macro: {keep: [0.4, 0, 1, 1]}}")
     policy.inputs[0].mkdir()
     (policy.inputs[0] / "x.svs").write_bytes(bytes(slides.aperio().data))
@@ -48,7 +48,7 @@ def test_a_macro_that_the_policy_keeps_in_part_passes_both_audits(tmp_path: Path
     assert (rows["aperio"].check_pixels, rows["ventana"].check_pixels) == ("passed", "not_applicable")
 
 
-def test_what_the_policy_keeps_passes_both_audits_and_stands_in_the_manifest(tmp_path: Path) -> None:
+def test_kept_slide_content_passes_both_audits_and_is_in_the_manifest(tmp_path: Path) -> None:
     policy = prepare(tmp_path, wsi=KEEPING)
     save(policy.inputs[0])
 

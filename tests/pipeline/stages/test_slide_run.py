@@ -60,7 +60,7 @@ def test_a_slide_of_several_files_is_one_object(ran: tuple[Policy, RunResult]) -
     assert audit_release(policy.output).findings == ()
 
 
-def test_the_manifest_tells_what_a_slide_is(ran: tuple[Policy, RunResult]) -> None:
+def test_the_manifest_describes_a_slide(ran: tuple[Policy, RunResult]) -> None:
     row = slides_of(ran[0])["aperio"]
     assert row.path == f"data/{row.patient}/+none/+none/{row.instance}.svs"
     assert (row.slide_levels, row.slide_mpp, row.slide_objective) == ("256x256,128x128", 0.5, 20.0)
@@ -73,7 +73,7 @@ def test_the_manifest_tells_what_a_slide_is(ran: tuple[Policy, RunResult]) -> No
     )
 
 
-def test_every_file_of_a_slide_has_its_line_in_the_sums(ran: tuple[Policy, RunResult]) -> None:
+def test_every_file_of_a_slide_is_in_the_checksums(ran: tuple[Policy, RunResult]) -> None:
     row = slides_of(ran[0])["mirax"]
     folder = row.path.removesuffix(".mrxs")
     lines = (ran[0].output / "SHA256SUMS").read_text().splitlines()
@@ -83,7 +83,7 @@ def test_every_file_of_a_slide_has_its_line_in_the_sums(ran: tuple[Policy, RunRe
     assert sizes == row.bytes
 
 
-def test_a_viewer_sees_what_it_saw_before(ran: tuple[Policy, RunResult]) -> None:
+def test_a_viewer_shows_the_same_image_as_before(ran: tuple[Policy, RunResult]) -> None:
     for kind, vendor in (
         ("aperio", "aperio"),
         ("vms", "hamamatsu"),
@@ -102,7 +102,7 @@ def test_a_viewer_sees_what_it_saw_before(ran: tuple[Policy, RunResult]) -> None
             assert old.read_region((0, 0), 0, size).tobytes() == new.read_region((0, 0), 0, size).tobytes()
 
 
-def test_no_marker_and_no_file_name_is_in_any_byte(ran: tuple[Policy, RunResult]) -> None:
+def test_no_marker_and_no_file_name_remains_in_any_byte(ran: tuple[Policy, RunResult]) -> None:
     needles = [slides.MARKER.encode(), slides.MARKER.encode("utf-16-le"), CANARIES[0].encode(), b"2026:03:14"]
     needles.append(base64.b64encode(slides.MARKER.encode())[:-4])
     for path in (*ran[0].output.rglob("*"), *ran[0].state.rglob("*")):
@@ -110,13 +110,13 @@ def test_no_marker_and_no_file_name_is_in_any_byte(ran: tuple[Policy, RunResult]
         assert not any(needle in content + str(path).encode() for needle in needles), path.name
 
 
-def test_the_ledger_says_which_slide_became_which(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+def test_the_ledger_maps_original_to_released_slides(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
     export_ledger(ran[0], uids=tmp_path / "uids.csv", patients=None)
     row = slides_of(ran[0])["aperio"]
     assert f"S26-{CANARIES[0]}-1234.svs,{row.instance}" in (tmp_path / "uids.csv").read_text()
 
 
-def test_a_run_gives_the_same_bytes_every_time(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
+def test_a_run_is_deterministic(ran: tuple[Policy, RunResult], tmp_path: Path) -> None:
     policy, first = ran
     other = policy.model_copy(update={"output": tmp_path / "out2", "state": tmp_path / "state2"})
     assert run(other, Options(workers=2)).digest == first.digest
@@ -133,13 +133,13 @@ def test_a_missing_file_quarantines_the_whole_slide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("drop", "dropped"), ("quarantine", "quarantined")])
-def test_a_policy_may_leave_slides_out(tmp_path: Path, action: str, outcome: str) -> None:
+def test_a_policy_can_exclude_slides(tmp_path: Path, action: str, outcome: str) -> None:
     policy = prepare(tmp_path, wsi=f"{{action: {action}}}")
     fill(policy.inputs[0])
     assert getattr(plan(policy, ONE), outcome) == {"slide": 5}
 
 
-def test_a_file_that_a_slide_only_claims_is_none_of_its_own(tmp_path: Path) -> None:
+def test_a_file_claimed_by_a_slide_is_not_its_part(tmp_path: Path) -> None:
     write_ct(tmp_path / "in" / "ct.dcm", 1)
     (tmp_path / "in" / "x.vms").write_text(
         "[Virtual Microscope Specimen]\nMapFile=../in/ct.dcm\nImageFile=/etc/x\n"
@@ -180,7 +180,7 @@ def test_a_list_of_channels_and_its_slides_are_one_object(tmp_path: Path) -> Non
     assert not any(one.encode() in everything for one in (*CANARIES, slides.MARKER))
 
 
-def test_the_ledger_says_which_channel_became_which(tmp_path: Path) -> None:
+def test_the_ledger_maps_original_to_released_channels(tmp_path: Path) -> None:
     policy = prepare(tmp_path)
     fill_afi(policy.inputs[0], "one_FITC.svs", "two.svs")
     run(policy, ONE)
@@ -194,9 +194,7 @@ def test_the_ledger_says_which_channel_became_which(tmp_path: Path) -> None:
     ("missing", "rule"),
     [("gone.svs", "slide-file-missing"), ("../far/b.svs", "slide-file-elsewhere"), ("ct.dcm", "")],
 )
-def test_a_list_whose_files_are_not_all_beside_it_is_quarantined_whole(
-    tmp_path: Path, missing: str, rule: str
-) -> None:
+def test_a_channel_list_with_a_missing_file_is_quarantined(tmp_path: Path, missing: str, rule: str) -> None:
     policy = prepare(tmp_path)
     root = policy.inputs[0]
     fill_afi(root / "near", "a.svs").write_text(
@@ -209,14 +207,14 @@ def test_a_list_whose_files_are_not_all_beside_it_is_quarantined_whole(
     assert result.quarantined == {rule or "slide-file-missing": 1}
 
 
-def test_a_list_that_names_nothing_of_the_inputs_is_quarantined(tmp_path: Path) -> None:
+def test_a_channel_list_without_input_files_is_quarantined(tmp_path: Path) -> None:
     policy = prepare(tmp_path)
     fill_afi(policy.inputs[0]).write_text("<ImageList><Path>a.svs</Path><Path>b.svs</Path></ImageList>")
     assert plan(policy, ONE).quarantined == {"slide-file-missing": 1}
 
 
 @pytest.mark.parametrize(("verdict", "left"), [("flag", [".afi", ".svs"]), ("drop", [".afi"])])
-def test_a_channel_is_found_in_its_list_and_alone(tmp_path: Path, verdict: str, left: list[str]) -> None:
+def test_a_channel_is_found_in_its_list_and_on_its_own(tmp_path: Path, verdict: str, left: list[str]) -> None:
     policy = prepare(tmp_path, deduplicate=f"{{pixels: {verdict}}}")
     fill_afi(policy.inputs[0] / "a", "a_DAPI.svs", "b_FITC.svs")
     (policy.inputs[0] / "a" / "b_FITC.svs").write_bytes(bytes(slides.aperio(7).data))
@@ -227,7 +225,7 @@ def test_a_channel_is_found_in_its_list_and_alone(tmp_path: Path, verdict: str, 
     assert {row.check_duplicates for row in rows} == {"flagged" if verdict == "flag" else "passed"}
 
 
-def test_a_table_may_place_a_list_by_its_channels(tmp_path: Path) -> None:
+def test_a_table_can_assign_a_list_by_its_channels(tmp_path: Path) -> None:
     policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, stain: st}}")
     fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
     write_ct(policy.inputs[0] / "ct.dcm", 1)
@@ -242,7 +240,7 @@ def test_a_table_may_place_a_list_by_its_channels(tmp_path: Path) -> None:
     )
 
 
-def test_a_table_that_gives_channels_to_two_patients_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_assigns_channels_to_two_patients_is_rejected(tmp_path: Path) -> None:
     policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}")
     fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
     (tmp_path / "places.csv").write_text("f,p\na_DAPI.svs,one\nb_FITC.svs,two\n")
@@ -279,7 +277,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("engine_tasks")
 
 
-def test_a_viewer_that_crashes_quarantines_the_slide_and_nothing_else(
+def test_a_crashing_viewer_quarantines_only_the_slide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: ModuleType
 ) -> None:
     policy = prepare(tmp_path)
@@ -293,7 +291,7 @@ def test_a_viewer_that_crashes_quarantines_the_slide_and_nothing_else(
     assert not list(policy.output.rglob("*.svs"))
 
 
-def test_places_of_slides_become_pseudonyms(tmp_path: Path) -> None:
+def test_specimen_identifiers_of_slides_become_pseudonyms(tmp_path: Path) -> None:
     policy = prepare(
         tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, sample: s, block: b, stain: st}}"
     )
@@ -316,7 +314,7 @@ def test_places_of_slides_become_pseudonyms(tmp_path: Path) -> None:
     assert b"SAMPLE-77" not in table
 
 
-def test_excluded_patients_take_their_slides_along(tmp_path: Path) -> None:
+def test_slides_of_excluded_patients_are_dropped(tmp_path: Path) -> None:
     policy = prepare(
         tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}", exclude="./exclude.csv"
     )
@@ -326,7 +324,7 @@ def test_excluded_patients_take_their_slides_along(tmp_path: Path) -> None:
     assert plan(policy, ONE).dropped == {"consent": 1}
 
 
-def test_copies_of_a_slide_are_found_whatever_was_said_in_them(tmp_path: Path) -> None:
+def test_copies_of_a_slide_are_found_despite_different_metadata(tmp_path: Path) -> None:
     policy = prepare(tmp_path)
     root = policy.inputs[0]
     found = fill(root, ("aperio", "generic", "leica"))
@@ -336,7 +334,7 @@ def test_copies_of_a_slide_are_found_whatever_was_said_in_them(tmp_path: Path) -
     assert {row.check_duplicates for row in slides_of(policy).values()} == {"flagged"}
 
 
-def test_slides_without_the_extra_are_one_error_before_anything_is_sanitised(
+def test_slides_without_the_extra_are_an_error_before_sanitizing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = prepare(tmp_path)
@@ -347,7 +345,7 @@ def test_slides_without_the_extra_are_one_error_before_anything_is_sanitised(
     assert not list(policy.output.rglob("*.svs"))
 
 
-def test_a_release_of_slides_is_not_audited_without_the_extra(
+def test_auditing_slides_requires_the_extra(
     ran: tuple[Policy, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = ran[0].output
@@ -383,7 +381,7 @@ def slide_instance(path: Path, kind: str, **changes: object) -> None:
         ("", {}, "quarantined"),
     ],
 )
-def test_pictures_of_dicom_slides_go_by_what_they_show(
+def test_pictures_of_dicom_slides_are_handled_by_their_content(
     tmp_path: Path, kind: str, changes: dict[str, str], outcome: str
 ) -> None:
     policy = replace_options(prepare(tmp_path))
@@ -447,7 +445,7 @@ def test_the_same_tiles_are_found_in_a_vendors_file_and_in_dicom(
     assert ("has the same tiles as" in report) == (verdict == "flag")
 
 
-def test_tiles_of_dicom_do_not_change_what_the_manifest_says_of_pixels(tmp_path: Path) -> None:
+def test_dicom_tiles_do_not_change_the_pixel_digest_in_the_manifest(tmp_path: Path) -> None:
     policy = prepare(tmp_path)
     save_dicom(policy.inputs[0] / "a.dcm")
     run(policy, ONE)
@@ -456,9 +454,7 @@ def test_tiles_of_dicom_do_not_change_what_the_manifest_says_of_pixels(tmp_path:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_registry_finds_a_scan_of_an_earlier_release_in_dicom_and_the_other_way(
-    tmp_path: Path, turned: bool
-) -> None:
+def test_the_registry_matches_scans_between_vendor_format_and_dicom(tmp_path: Path, turned: bool) -> None:
     first = prepare(tmp_path, registry="{path: ./registry}")
     root = first.inputs[0]
     fills = [lambda: save_dicom(root / "a.dcm"), lambda: fill(root, ("generic",))]
@@ -473,7 +469,7 @@ def test_the_registry_finds_a_scan_of_an_earlier_release_in_dicom_and_the_other_
     assert [row.check_registry for row in read_rows(second.output)] == ["flagged"]
 
 
-def test_dicom_slides_added_by_hand_bring_the_tiles_that_their_run_brought(tmp_path: Path) -> None:
+def test_manually_added_dicom_slides_have_the_tiles_of_their_run(tmp_path: Path) -> None:
     policy = prepare(tmp_path)
     save_dicom(policy.inputs[0] / "a.dcm")
     fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
@@ -484,7 +480,7 @@ def test_dicom_slides_added_by_hand_bring_the_tiles_that_their_run_brought(tmp_p
     assert len(by_hand["by_pixels"]) == 3
 
 
-def test_a_release_added_by_hand_brings_what_its_run_brought(
+def test_a_manually_added_release_has_the_same_registry_entries(
     ran: tuple[Policy, RunResult], tmp_path: Path
 ) -> None:
     policy, _ = ran

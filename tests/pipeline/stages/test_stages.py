@@ -62,16 +62,14 @@ def setup(workplace: Workplace) -> Setup:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType, workers: int) -> None:
+def test_results_are_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType, workers: int) -> None:
     with LocalEngine(setup, workers, Cancellation()) as engine:
         found = list(engine.map(tasks.double, ([number] for number in range(20))))
     assert found == [[2 * number] for number in range(20)]
 
 
 @pytest.mark.parametrize(("asked", "told"), [({}, "1 None"), ({"OMP_NUM_THREADS": "3"}, "3 3")])
-def test_workers_do_linear_algebra_on_one_thread_unless_told_otherwise(
-    asked: dict[str, str], told: str
-) -> None:
+def test_workers_use_one_linear_algebra_thread_by_default(asked: dict[str, str], told: str) -> None:
     program = (
         "import os\nfrom concurrent.futures import ProcessPoolExecutor\n"
         "from medsanitize.pipeline.engines.forkserver import fork_context\n"
@@ -84,7 +82,7 @@ def test_workers_do_linear_algebra_on_one_thread_unless_told_otherwise(
     assert done.stdout.strip() == told
 
 
-def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: ModuleType) -> None:
+def test_a_worker_crash_costs_only_its_item(setup: Setup, tasks: ModuleType) -> None:
     with LocalEngine(setup, 2, Cancellation()) as engine:
         found = list(engine.map(tasks.die_of_seven, ([number, number + 1] for number in range(0, 12, 2))))
     died = [one.item for one in found if isinstance(one, WorkerCrashed)]
@@ -93,16 +91,14 @@ def test_a_worker_that_dies_costs_its_own_item_alone(setup: Setup, tasks: Module
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-def test_workers_that_are_killed_while_they_wait_leave_nobody_waiting_for_them(
-    setup: Setup, tasks: ModuleType, tmp_path: Path
-) -> None:
+def test_killed_idle_workers_block_nothing(setup: Setup, tasks: ModuleType, tmp_path: Path) -> None:
     with LocalEngine(setup, 3, Cancellation()) as engine:
         list(engine.map(tasks.linger, ([tmp_path / str(number)] for number in range(6))))
         found = list(engine.map(tasks.kill_the_others, [[1]]))
     assert found == [[1]]
 
 
-def test_a_worker_that_is_killed_in_the_middle_of_its_answer_costs_its_own_item_alone(
+def test_a_worker_killed_while_sending_its_result_costs_only_its_item(
     setup: Setup, tasks: ModuleType
 ) -> None:
     batches = [[number, number + 1] for number in range(0, 12, 2)]
@@ -113,7 +109,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_its_answer_costs_its_own_item_
     assert (died, lived) == ([7], [number for number in range(12) if number != 7])
 
 
-def test_the_queue_of_a_pool_that_broke_is_closed_once(
+def test_the_queue_of_a_broken_pool_is_closed_once(
     setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     close = Connection._close
@@ -129,7 +125,7 @@ def test_the_queue_of_a_pool_that_broke_is_closed_once(
     assert [one.item if isinstance(one, WorkerCrashed) else one for one in found] == [[6], 7, [8]]
 
 
-def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
+def test_repeated_worker_crashes_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
     with (
         LocalEngine(setup, 1, Cancellation()) as engine,
         pytest.raises(EnvironmentFailure, match="keep dying"),
@@ -137,7 +133,7 @@ def test_workers_that_keep_dying_stop_the_run(setup: Setup, tasks: ModuleType) -
         list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))
 
 
-def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -> None:
+def test_cancellation_takes_effect_between_batches(setup: Setup, tasks: ModuleType) -> None:
     stop = Cancellation()
     seen = []
     with LocalEngine(setup, 1, stop) as engine:
@@ -150,7 +146,7 @@ def test_a_stop_is_obeyed_between_two_batches(setup: Setup, tasks: ModuleType) -
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_stop_is_obeyed_between_two_items_of_a_batch(
+def test_cancellation_takes_effect_between_items_of_a_batch(
     setup: Setup, tasks: ModuleType, tmp_path: Path, workers: int
 ) -> None:
     stop, items = Cancellation(), [tmp_path / f"item{number}" for number in range(100)]
@@ -191,7 +187,7 @@ def test_a_worker_that_cannot_be_started_stops_the_run(
         next(engine.map(tasks.double, iter([[1]])))
 
 
-def test_what_is_used_up_when_workers_start_is_told(
+def test_exhausted_resources_at_worker_start_are_reported(
     setup: Setup, tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -202,7 +198,7 @@ def test_what_is_used_up_when_workers_start_is_told(
         next(engine.map(tasks.double, iter([[1]])))
 
 
-def test_sealed_values_open_under_their_key_and_purpose_alone() -> None:
+def test_encrypted_values_open_only_with_their_key_and_purpose() -> None:
     seal = Seal(KEYS)
     sealed = seal.close(b"QUIXLEYVANE", b"path")
     assert b"QUIXLEYVANE" not in sealed
@@ -217,7 +213,7 @@ def test_secrets_have_no_repr(setup: Setup) -> None:
         assert repr(KEYS.state) not in repr(setup) + repr(Seal(KEYS)) + repr(state)
 
 
-def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+def test_a_transaction_is_atomic(tmp_path: Path) -> None:
     with contextlib.closing(State(tmp_path / "s.sqlite", KEYS)) as state:
         with contextlib.suppress(ZeroDivisionError), state.transaction():
             state.put("one", "1")
@@ -225,7 +221,7 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
         assert state.get("one") is None
 
 
-def test_the_walk_is_sorted_by_bytes_and_follows_no_link(tmp_path: Path) -> None:
+def test_the_walk_is_sorted_by_bytes_and_follows_no_links(tmp_path: Path) -> None:
     for name in (b"b", b"a/z", b"a/\xff"):
         path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/in/" + name))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +231,7 @@ def test_the_walk_is_sorted_by_bytes_and_follows_no_link(tmp_path: Path) -> None
     assert found == [(b"a/z", "file"), (b"a/\xff", "file"), (b"b", "file"), (b"c", "link")]
 
 
-def test_a_source_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_source_replaced_by_a_pipe_does_not_block(tmp_path: Path) -> None:
     seal = Seal(KEYS)
     os.mkfifo(tmp_path / "pipe")
     path = os.fsencode(tmp_path / "pipe")
@@ -244,7 +240,7 @@ def test_a_source_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/1000000"])
-def test_a_malformed_shard_is_refused(text: str) -> None:
+def test_a_malformed_shard_is_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         Shard.parse(text)
 
@@ -253,7 +249,7 @@ def test_a_malformed_shard_is_refused(text: str) -> None:
     ("count", "workers", "decodes", "expected"),
     [(25, 2, True, 3), (25, 2, False, 3), (3, 4, True, 1), (10_000, 2, False, 48), (10_000, 2, True, 8)],
 )
-def test_no_worker_is_left_without_a_batch_of_a_small_set(
+def test_every_worker_gets_a_batch_of_a_small_set(
     count: int, workers: int, decodes: bool, expected: int
 ) -> None:
     assert objects_of_a_batch(count, workers, decodes=decodes) == expected
@@ -262,7 +258,7 @@ def test_no_worker_is_left_without_a_batch_of_a_small_set(
 # -- whole runs ---------------------------------------------------------------------------
 
 
-def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leak_fails_the_whole_release(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     original = DicomSanitizer.__call__
 
     def leaking(self: DicomSanitizer, data: bytes, context: object) -> Sanitized:
@@ -288,7 +284,7 @@ def test_a_leak_refuses_the_whole_release(workplace: Workplace, monkeypatch: pyt
     assert CANARIES[0] not in told
 
 
-def test_the_net_that_knows_everybody_is_gone_before_the_release_is_published(
+def test_the_identifier_search_is_deleted_before_publication(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets: list[ReferenceType[IdentifierSearch]] = []
@@ -334,7 +330,7 @@ def test_large_pixels_are_streamed_unchanged(workplace: Workplace, workers: int)
     assert pydicom.dcmread(released).PixelData == pixels
 
 
-def test_objects_without_uids_are_released_the_same_wherever_they_lie(workplace: Workplace) -> None:
+def test_objects_without_uids_do_not_depend_on_their_location(workplace: Workplace) -> None:
     digests = []
     for name in ("first", "second"):
         policy = workplace(name)
@@ -377,14 +373,14 @@ def released_table(workplace: Workplace, **sections: str) -> tuple[list[dict[str
     return pq.read_table(policy.output / "tables" / "labels.parquet").to_pylist(), policy
 
 
-def test_tables_keep_named_columns_and_released_patients_alone(workplace: Workplace) -> None:
+def test_tables_keep_only_named_columns_and_released_patients(workplace: Workplace) -> None:
     rows, policy = released_table(workplace)
     assert list(rows[0]) == ["pid", "study", "when", "age", "zip", "finding", "note"]
     assert {row["pid"] for row in rows} <= {path.name for path in (policy.output / "data").iterdir()}
     assert len(rows) == 3
 
 
-def test_tables_change_ages_zip_codes_and_cells_that_name_the_patient(workplace: Workplace) -> None:
+def test_tables_reduce_ages_zip_codes_and_cells_that_name_the_patient(workplace: Workplace) -> None:
     rows, policy = released_table(workplace)
     by_age = {row["age"]: row for row in rows}
     assert set(by_age) == {"90", "41", None}
@@ -394,7 +390,7 @@ def test_tables_change_ages_zip_codes_and_cells_that_name_the_patient(workplace:
     assert notes == {"cells": 2, "rows_dropped": 1}
 
 
-def test_the_groups_that_a_table_leaves_are_a_gate(workplace: Workplace) -> None:
+def test_k_anonymity_of_a_table_is_a_gate(workplace: Workplace) -> None:
     _, policy = released_table(workplace)
     gates = json.loads((policy.state / "audit.json").read_text())["gates"]
     gate = next(gate for gate in gates if gate["name"] == "small groups")
@@ -408,7 +404,7 @@ def small_groups(policy: Policy) -> str:
     return str(next(gate["result"] for gate in gates if gate["name"] == "small groups"))
 
 
-def test_a_policy_may_refuse_small_groups(workplace: Workplace) -> None:
+def test_a_policy_can_refuse_small_groups(workplace: Workplace) -> None:
     policy = workplace(tables=TABLE, small_groups="{least: 2, action: fail}")
     write_table(policy.output.parent / "labels.csv")
     assert run(policy, ONE).ending == "refused"
@@ -416,7 +412,7 @@ def test_a_policy_may_refuse_small_groups(workplace: Workplace) -> None:
     assert not (policy.output / "RELEASE.json").exists()
 
 
-def test_a_table_without_released_patients_shows_nothing_of_groups(workplace: Workplace) -> None:
+def test_a_table_without_released_patients_has_no_groups(workplace: Workplace) -> None:
     policy = workplace(tables=TABLE)
     (policy.output.parent / "labels.csv").write_text(
         "pid,study,when,age,zip,finding,note\nSOMEBODY-ELSE,1.2.3,2004-01-19,50,90210,nodule,\n"
@@ -425,19 +421,19 @@ def test_a_table_without_released_patients_shows_nothing_of_groups(workplace: Wo
     assert small_groups(policy) == "not_run"
 
 
-def test_a_table_is_put_in_order_by_its_content(workplace: Workplace) -> None:
+def test_a_table_is_sorted_by_its_content(workplace: Workplace) -> None:
     rows, _ = released_table(workplace)
     order = [tuple((value is not None, value or "") for value in row.values()) for row in rows]
     assert order == sorted(order)
 
 
-def test_words_of_a_folder_are_no_values_of_a_table(tmp_path: Path) -> None:
+def test_folder_names_are_not_values_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "sex=M" / "[a]*" / "t.parquet"
     write_ordered(path, ["who", "sex"], iter([("B", "F"), ("A", "F")]))
     assert pq.ParquetFile(path).read().to_pylist() == [{"who": "A", "sex": "F"}, {"who": "B", "sex": "F"}]
 
 
-def test_tables_move_dates_as_the_images_do(workplace: Workplace) -> None:
+def test_tables_shift_dates_like_the_images(workplace: Workplace) -> None:
     rows, policy = released_table(workplace, preset="research", pixels="{at_risk: release}")
     dates = {row["pid"]: row["when"] for row in rows if row["when"]}
     for path in (policy.output / "data").rglob("*.dcm"):
@@ -448,12 +444,12 @@ def test_tables_move_dates_as_the_images_do(workplace: Workplace) -> None:
             assert abs((moved - stated).days) <= 1  # the study is of 2004-01-19
 
 
-def test_tables_map_uids_as_the_images_do(workplace: Workplace) -> None:
+def test_tables_map_uids_like_the_images(workplace: Workplace) -> None:
     rows, _ = released_table(workplace)
     assert {str(row["study"]).startswith("2.25.") for row in rows if row["study"]} == {True}
 
 
-def test_a_table_without_its_columns_is_refused_before_reading(workplace: Workplace) -> None:
+def test_a_table_without_its_columns_is_rejected_before_reading(workplace: Workplace) -> None:
     policy = workplace(tables="[{name: labels, file: ./labels.csv, patient: nobody}]")
     write_table(policy.output.parent / "labels.csv")
     with pytest.raises(UsageError, match="no column nobody"):

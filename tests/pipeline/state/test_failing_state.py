@@ -69,7 +69,7 @@ def opened(folder: Path) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
 @pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
-def test_a_state_that_cannot_be_read_is_closed_again(project: Policy, start: int) -> None:
+def test_an_unreadable_state_is_closed(project: Policy, start: int) -> None:
     spoil(state_path(project), start)
 
     with pytest.raises(IntegrityError) as failure:
@@ -80,7 +80,7 @@ def test_a_state_that_cannot_be_read_is_closed_again(project: Policy, start: int
 
 
 @pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
-def test_a_damaged_state_is_told_and_is_not_repeated(project: Policy, start: int) -> None:
+def test_a_damaged_state_is_reported_and_not_retryable(project: Policy, start: int) -> None:
     spoil(state_path(project), start)
 
     with pytest.raises(IntegrityError, match="state is damaged") as failure:
@@ -90,7 +90,7 @@ def test_a_damaged_state_is_told_and_is_not_repeated(project: Policy, start: int
     assert told(project)["may_be_repeated"] is False
 
 
-def test_the_file_of_a_damaged_state_is_all_that_has_to_be_removed_from_its_folder(project: Policy) -> None:
+def test_removing_the_damaged_state_file_is_sufficient(project: Policy) -> None:
     spoil(state_path(project), 0)
     with pytest.raises(IntegrityError, match="state file alone"):
         run(project, ONE)
@@ -105,7 +105,7 @@ def test_the_file_of_a_damaged_state_is_all_that_has_to_be_removed_from_its_fold
     assert other.exists()
 
 
-def test_the_file_of_a_damaged_shard_is_all_that_has_to_be_removed(project: Policy) -> None:
+def test_removing_the_damaged_shard_file_is_sufficient(project: Policy) -> None:
     part = Options(workers=1, shard=Shard(1, 1))
     run(project, part)
     path = shard_path(state_path(project), Shard(1, 1))
@@ -119,7 +119,7 @@ def test_the_file_of_a_damaged_shard_is_all_that_has_to_be_removed(project: Poli
 
 
 @pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_IOERR_READ", "SQLITE_BUSY", "SQLITE_CANTOPEN"])
-def test_a_look_at_the_state_that_the_disk_fails_may_be_repeated(
+def test_a_disk_error_while_reading_the_state_is_retryable(
     project: Policy, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     fail_with(monkeypatch, sqlite3.OperationalError, name)
@@ -129,7 +129,7 @@ def test_a_look_at_the_state_that_the_disk_fails_may_be_repeated(
 
 
 @pytest.mark.parametrize("name", ["SQLITE_CORRUPT", "SQLITE_CORRUPT_INDEX", "SQLITE_NOTADB"])
-def test_a_look_at_a_damaged_state_is_not_repeated(
+def test_a_damaged_state_is_not_retryable(
     project: Policy, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     fail_with(monkeypatch, sqlite3.DatabaseError, name)
@@ -138,7 +138,7 @@ def test_a_look_at_a_damaged_state_is_not_repeated(
 
 
 @pytest.mark.parametrize("statement", ["SELECT nothing FROM nowhere", "INSERT INTO meta SELECT * FROM meta"])
-def test_a_statement_that_is_wrong_is_a_defect(
+def test_an_invalid_sql_statement_is_a_defect(
     project: Policy, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setattr(running, "judge_duplicates", lambda state, *_: state.write(statement, [()]))
@@ -168,7 +168,7 @@ def spoil_table(path: Path, table: str) -> None:
 
 
 @pytest.mark.parametrize(("table", "command"), LOOKING.values(), ids=LOOKING)
-def test_a_command_that_looks_at_a_damaged_state_tells_that_it_is_damaged(
+def test_a_command_on_a_damaged_state_reports_the_damage(
     project: Policy, monkeypatch: pytest.MonkeyPatch, table: str, command: list[str]
 ) -> None:
     spoil_table(state_path(project), table)
@@ -182,7 +182,7 @@ def test_a_command_that_looks_at_a_damaged_state_tells_that_it_is_damaged(
 
 
 @pytest.mark.parametrize("command", [["review"], ["ledger", "--uids", "uids.csv"]], ids=["review", "ledger"])
-def test_a_command_whose_look_at_the_state_the_disk_fails_may_be_repeated(
+def test_a_command_with_a_disk_error_in_the_state_is_retryable(
     project: Policy, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     failure = sqlite3.OperationalError("told by SQLite")

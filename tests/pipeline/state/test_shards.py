@@ -45,7 +45,7 @@ def staged(policy: Policy) -> list[Path]:
     return list(policy.output.rglob("*.dcm"))
 
 
-def test_a_node_on_which_an_input_is_not_mounted_leaves_the_shard_undone(project: Policy) -> None:
+def test_a_node_without_the_mounted_input_does_not_finish_the_shard(project: Policy) -> None:
     export, hidden = project.output.parent / "export", project.output.parent / "hidden"
     export.rename(hidden)
     export.mkdir()
@@ -60,7 +60,7 @@ def test_a_node_on_which_an_input_is_not_mounted_leaves_the_shard_undone(project
     assert run(project, ONE).outcomes == {"released": 6, "dropped": 0, "quarantined": 0}
 
 
-def test_a_node_that_numbers_inodes_otherwise_leaves_the_shard_undone(
+def test_a_node_with_other_inode_numbers_does_not_finish_the_shard(
     project: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = local._inode
@@ -70,7 +70,7 @@ def test_a_node_that_numbers_inodes_otherwise_leaves_the_shard_undone(
         run(project, shard(1))
 
 
-def test_a_node_on_which_the_output_is_not_mounted_leaves_the_shard_undone(project: Policy) -> None:
+def test_a_node_without_the_mounted_output_does_not_finish_the_shard(project: Policy) -> None:
     hidden = project.output.with_name("hidden")
     project.output.rename(hidden)
 
@@ -84,9 +84,7 @@ def test_a_node_on_which_the_output_is_not_mounted_leaves_the_shard_undone(proje
     assert run(project, ONE).outcomes["released"] == 6
 
 
-def test_an_output_that_goes_while_a_shard_is_at_work_ends_it(
-    project: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_disappears_stops_the_shard(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsanitize.pipeline.stages import sanitize
 
     real, hidden = sanitize.sanitize_batch, project.output.with_name("hidden")
@@ -103,7 +101,7 @@ def test_an_output_that_goes_while_a_shard_is_at_work_ends_it(
     assert not project.output.exists()
 
 
-def test_shards_may_still_begin_when_one_is_done_and_have_nothing_to_do_when_a_whole_run_judges(
+def test_shards_can_start_after_others_end_and_do_nothing_during_a_full_run(
     project: Policy,
 ) -> None:
     for number in (1, 1, 2):
@@ -114,7 +112,7 @@ def test_shards_may_still_begin_when_one_is_done_and_have_nothing_to_do_when_a_w
     assert not list(project.output.rglob(".*"))
 
 
-def test_shards_after_a_run_that_awaits_approval_are_told_to_take_the_inventory(tmp_path: Path) -> None:
+def test_shards_after_a_run_awaiting_approval_require_a_new_inventory(tmp_path: Path) -> None:
     write_ct(tmp_path / "export" / "i.dcm", 1)
     policy = prepare(
         tmp_path, release='{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
@@ -130,7 +128,7 @@ def test_shards_after_a_run_that_awaits_approval_are_told_to_take_the_inventory(
     assert run(policy, ONE).ending == "awaiting_approval"
 
 
-def test_shards_of_an_inventory_that_was_given_up_are_not_merged_into_the_next(project: Policy) -> None:
+def test_shards_of_an_abandoned_inventory_are_not_merged_into_the_next(project: Policy) -> None:
     run(project, shard(1, 1))
     state_path(project).unlink()
     shutil.rmtree(project.output / ".staging")
@@ -154,7 +152,7 @@ def leave_shard_of_a_given_up_inventory(project: Policy, kept: Path) -> None:
         shutil.copy(kept / one.name, one)
 
 
-def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
+def test_a_shard_that_ends_after_its_inventory_was_abandoned_is_not_merged(
     project: Policy, tmp_path: Path
 ) -> None:
     leave_shard_of_a_given_up_inventory(project, tmp_path)
@@ -164,14 +162,14 @@ def test_a_shard_that_ends_after_its_inventory_was_given_up_is_not_merged(
     assert (done.ending, done.outcomes["released"]) == ("published", 6)
 
 
-def test_a_shard_of_another_inventory_is_begun_anew(project: Policy, tmp_path: Path) -> None:
+def test_a_shard_of_another_inventory_starts_from_scratch(project: Policy, tmp_path: Path) -> None:
     leave_shard_of_a_given_up_inventory(project, tmp_path)
 
     assert run(project, shard(1, 1)).outcomes["released"] == 6
     assert len(staged(project)) == 6
 
 
-def test_a_shard_spills_into_the_state_folder_alone(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_spills_only_into_the_state_folder(project: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SQLITE_TMPDIR", raising=False)
 
     run(project, shard(1))
@@ -182,7 +180,7 @@ def test_a_shard_spills_into_the_state_folder_alone(project: Policy, monkeypatch
 # -- a shard's share ----------------------------------------------------------------------
 
 
-def test_every_object_is_in_the_share_of_its_patient_alone(project: Policy) -> None:
+def test_every_object_is_only_in_the_shard_of_its_patient(project: Policy) -> None:
     main = open_shared(project, release_keys(project))
     rows = main.db.execute("SELECT source, patient FROM objects").fetchall()
     shares = {number: sorted(sources_of(main, Shard(number, 3))) for number in (1, 2, 3)}
@@ -194,7 +192,7 @@ def test_every_object_is_in_the_share_of_its_patient_alone(project: Policy) -> N
     }
 
 
-def test_a_share_is_found_without_a_look_at_every_object(project: Policy) -> None:
+def test_a_shard_is_selected_without_reading_every_object(project: Policy) -> None:
     main = open_shared(project, release_keys(project))
     asked: list[str] = []
     main.db.set_trace_callback(asked.append)

@@ -30,17 +30,17 @@ def _users() -> dict[str, set[str]]:
     return users
 
 
-def test_every_entry_names_its_writers_and_its_other_readers() -> None:
+def test_every_entry_declares_its_writers_and_readers() -> None:
     users = _users()
     stated = {NAMES[one.name]: {*one.written_by, *one.read_by} for one in ENTRIES}
     assert {name: users.get(name, set()) for name in stated} == stated
 
 
-def test_names_of_entries_are_unique() -> None:
+def test_entry_names_are_unique() -> None:
     assert len({one.name for one in ENTRIES}) == len(ENTRIES)
 
 
-def test_no_other_module_reads_or_writes_by_a_name() -> None:
+def test_no_other_module_uses_entry_names() -> None:
     wrong = []
     for path in PIPELINE.rglob("*.py"):
         if path.parent.name != "state":
@@ -60,7 +60,7 @@ def state() -> State:
     return State(None, derive_sub_keys(bytes(range(32)), scope="release:test"))
 
 
-def test_a_result_comes_back_as_it_was_stored(state: State) -> None:
+def test_a_result_is_read_back_as_stored(state: State) -> None:
     stage_results.WALK.store(state, Walk(3, "digest"))
     stage_results.REPLACED.store(state, Replaced(2, 1, {"a": 2}))
     stage_results.SYNTHETIC.store(state, None)
@@ -70,7 +70,7 @@ def test_a_result_comes_back_as_it_was_stored(state: State) -> None:
     assert stage_results.SYNTHETIC.load(state) is None
 
 
-def test_new_decisions_on_the_set_clear_only_what_depends_on_it(state: State) -> None:
+def test_new_set_decisions_clear_only_dependent_results(state: State) -> None:
     stage_results.WALK.store(state, Walk(3, "digest"))
     stage_results.OVERLAP_JUDGED.set(state)
     stage_results.PUBLICATION.store(state, Publication("{}", "digest", {}))

@@ -30,7 +30,7 @@ def test_no_module_outside_pipeline_state_executes_sql() -> None:
     assert wrong == []
 
 
-def test_no_module_outside_pipeline_state_holds_sql() -> None:
+def test_no_module_outside_pipeline_state_contains_sql() -> None:
     wrong = [
         f"{path}:{node.lineno} holds a statement"
         for path, tree in _others()

@@ -74,27 +74,25 @@ def answering(listening: Answering) -> Answering:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_refused_access_is_not_tried_again(status: int, answering: Answering) -> None:
+def test_denied_access_is_not_retried(status: int, answering: Answering) -> None:
     with pytest.raises(EnvironmentFailure, match="refuses access"):
         answering(status).check()
 
 
 @pytest.mark.parametrize("status", [302, 404])
-def test_an_address_that_is_no_service_is_told(status: int, answering: Answering) -> None:
+def test_an_address_without_a_service_is_reported(status: int, answering: Answering) -> None:
     with pytest.raises(EnvironmentFailure, match=f"HTTP status {status}"):
         answering(status).check()
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_service_that_is_busy_is_asked_again(status: int, answering: Answering) -> None:
+def test_a_busy_service_is_retried(status: int, answering: Answering) -> None:
     with pytest.raises(TransientFailure):
         answering(status).check()
 
 
 @pytest.mark.parametrize("body", [b"<html>sign in</html>", b"[{", b"7", b'["x"]', b'[{"0020000D": 7}]'])
-def test_a_list_that_is_no_list_holds_nothing_or_is_asked_for_again(
-    body: bytes, answering: Answering
-) -> None:
+def test_an_invalid_list_is_empty_or_retried(body: bytes, answering: Answering) -> None:
     try:
         found = answering(200, body, kind="application/dicom+json").find((), {})
     except (TransientFailure, ServiceNotOffered):
@@ -120,49 +118,47 @@ FIRST, SECOND = one_instance("1.1"), one_instance("1.2")
 
 
 @pytest.mark.parametrize("end", [(200, b"[]"), (204, b"")])
-def test_a_list_ends_with_a_page_that_is_empty(end: Told, listening: Answering) -> None:
+def test_a_list_ends_with_an_empty_page(end: Told, listening: Answering) -> None:
     assert len(pages(listening, FIRST, SECOND, end).find(("1", "2"), {})) == 2
 
 
 @pytest.mark.parametrize("status", [400, 404, 410, 500, 503])
 @pytest.mark.parametrize("above", [(), ("1",), ("1", "2")])
-def test_a_list_that_breaks_off_is_asked_for_again_and_not_taken_for_the_whole(
-    status: int, above: tuple[str, ...], listening: Answering
-) -> None:
+def test_a_truncated_list_is_retried(status: int, above: tuple[str, ...], listening: Answering) -> None:
     with pytest.raises(TransientFailure, match=f"HTTP status {status}"):
         pages(listening, FIRST, (status, b"")).find(above, {})
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_access_that_is_refused_in_the_middle_of_a_list_is_told(status: int, listening: Answering) -> None:
+def test_access_denied_in_the_middle_of_a_list_is_reported(status: int, listening: Answering) -> None:
     with pytest.raises(EnvironmentFailure, match="refuses access"):
         pages(listening, FIRST, (status, b"")).find(("1", "2"), {})
 
 
 @pytest.mark.parametrize("status", [400, 406, 500])
-def test_a_service_that_fails_does_not_say_that_nothing_is_there(status: int, answering: Answering) -> None:
+def test_a_failing_service_is_not_treated_as_empty(status: int, answering: Answering) -> None:
     with pytest.raises(TransientFailure):
         answering(status).find(("1", "2"), {})
 
 
 @pytest.mark.parametrize("status", [204, 404, 410])
-def test_a_service_may_say_that_nothing_is_there(status: int, answering: Answering) -> None:
+def test_a_service_can_report_an_empty_result(status: int, answering: Answering) -> None:
     assert answering(status).find(("1", "2"), {}) == []
 
 
-def test_a_service_that_does_not_page_is_not_read_in_part(listening: Answering) -> None:
+def test_a_service_without_paging_is_not_read_partially(listening: Answering) -> None:
     with pytest.raises(ServiceNotOffered, match="same page again"):
         pages(listening, FIRST).find(("1", "2"), {})
 
 
 @pytest.mark.parametrize("status", [404, 406, 410, 500])
-def test_an_object_that_a_service_does_not_give_is_not_given(status: int, answering: Answering) -> None:
+def test_an_object_that_the_service_does_not_return_is_missing(status: int, answering: Answering) -> None:
     with pytest.raises(ObjectRefused):
         answering(status).fetch(WANTED)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_access_refused_to_an_object_is_no_fault_of_the_object(status: int, answering: Answering) -> None:
+def test_access_denied_to_an_object_is_not_an_error_of_the_object(status: int, answering: Answering) -> None:
     connection = answering(status)
     address = address_of(b"dicomweb+http://host", "1.2", "3.4", "5.6", "")
     with (
@@ -173,21 +169,21 @@ def test_access_refused_to_an_object_is_no_fault_of_the_object(status: int, answ
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_object_is_asked_for_again_where_the_service_is_busy(status: int, answering: Answering) -> None:
+def test_an_object_is_retried_while_the_service_is_busy(status: int, answering: Answering) -> None:
     with pytest.raises(TransientFailure):
         answering(status).fetch(WANTED)
 
 
-def test_an_object_that_was_cut_short_is_asked_for_again(answering: Answering) -> None:
+def test_a_truncated_object_is_retried(answering: Answering) -> None:
     with pytest.raises(TransientFailure):
         answering(200, b"DICM" * 100, kind="application/dicom", promised=1000).fetch(WANTED)
 
 
-def test_an_object_alone_is_taken_as_it_is(answering: Answering) -> None:
+def test_a_single_part_object_is_accepted(answering: Answering) -> None:
     assert answering(200, b"DICM" * 100, kind="application/dicom").fetch(WANTED) == b"DICM" * 100
 
 
-def test_what_netrc_has_for_a_host_is_not_sent(
+def test_netrc_credentials_are_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listening: Listening
 ) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login steward password hush\n")
@@ -202,13 +198,13 @@ def test_what_netrc_has_for_a_host_is_not_sent(
     assert seen == [None]
 
 
-def test_a_credential_that_is_not_there_is_told_without_the_name_given_for_it() -> None:
+def test_a_missing_credential_is_reported_without_its_name() -> None:
     with pytest.raises(UsageError, match="holds no credential") as raised:
         WebConnection(WebService("https://host/dicom-web", "token", "eyJhbGciOi"))
     assert "eyJ" not in str(raised.value)
 
 
-def test_the_three_writings_of_a_name_are_kept(answering: Answering) -> None:
+def test_the_three_component_groups_of_a_name_are_kept(answering: Answering) -> None:
     name = b'{"vr": "PN", "Value": [{"Alphabetic": "Doe^John", "Phonetic": "dou"}]}'
     (found,) = answering(200, b'{"00100010": %b}' % name, kind="application/dicom+json")._page((), {}, 0)
     assert found["PatientName"] == ("Doe^John==dou",)
@@ -249,7 +245,7 @@ def stored(*items: object, failed: tuple[object, ...] = ()) -> dict[str, object]
         (202, stored(TAKEN), True),
     ],
 )
-def test_an_object_that_a_service_lists_is_taken_and_a_warning_says_changed(
+def test_stow_objects_listed_as_stored_are_accepted_and_warnings_reported(
     status: int, said: object, unchanged: bool, stores: Sends
 ) -> None:
     assert stores(status, said) is unchanged
@@ -267,7 +263,7 @@ def test_an_object_that_a_service_lists_is_taken_and_a_warning_says_changed(
         (409, stored(failed=(REFUSED,))),
     ],
 )
-def test_an_object_that_a_service_lists_as_failed_or_not_at_all_is_refused(
+def test_stow_objects_listed_as_failed_or_missing_are_rejected(
     status: int, said: object, stores: Sends
 ) -> None:
     with pytest.raises(ObjectRefused):
