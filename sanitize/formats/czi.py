@@ -17,7 +17,7 @@ _FILE = struct.Struct("<4i16s16siqqiq")
 _ENTRY = struct.Struct("<2siqiiB5xi")
 _DIMENSION = struct.Struct("<4siifi")
 _HEADER_BYTES = 512
-# Bounds memory; far more than the tiles of a slide at full resolution.
+# Bounds memory for crafted files.
 _MOST_BLOCKS = 1 << 21
 _NAMES = frozenset(b"XYCZTRSIHMBV")
 

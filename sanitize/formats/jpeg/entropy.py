@@ -23,7 +23,7 @@ _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
 _NO_CODE = 1 << 20
 # Steps of an end-of-block code: past the last coefficient of any block.
 _LAST = 64
-# Progressive files of many scans take long to walk; encoders write about ten.
+# Every scan of a progressive file walks all blocks again, so crafted files could take very long.
 _MOST_SCANS = 100
 
 Codes = list[tuple[int, int]]

@@ -224,7 +224,7 @@ def _plain_page(read: ImagePage, strips: list[bytes]) -> tuple[ImagePage, list[s
     rules: list[str] = []
     kept = []
     for strip, rows in zip(strips, read.strip_rows() * read.planes, strict=True):
-        # Some viewers would show the JPEG, with segments that were not checked.
+        # A JPEG declared as plain samples would be copied with segments that nothing checks.
         if read.compression == NONE and starts_as_jpeg(strip[:4]):
             raise Quarantined("tiff-structure", "pixels")
         used = encoded_length(strip, read.compression, rows * read.row_bytes)

@@ -22,7 +22,7 @@ _VENDOR_WORDS = (
 )
 _SEARCHED = 1 << 16
 _TEXTS = frozenset([BYTE, ASCII, UNDEFINED])
-# Sizes in pixels. Scanned documents and camera images of several pages are smaller.
+# In pixels: several pages of which one is this large, or a reduced page this large, suggest a pyramid.
 _LARGE_PAGE = 4096
 _LARGE_THUMBNAIL = 512
 
