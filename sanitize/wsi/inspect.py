@@ -50,6 +50,7 @@ def inspect_slide(view: SlideView) -> Inspection | None:
         return Inspection("unreadable", refused.rule)
     if not vendor:
         return Inspection("unreadable", "slide-file-missing") if named else None
+    # Fail closed: a format of one file would ignore the others without a report.
     if len(view.files) > 1 and vendor not in _OF_SEVERAL:
         return Inspection("unreadable", "slide-not-supported")
     return Inspection("slide", known=frozenset(_known(view)))
@@ -109,6 +110,7 @@ def _texts(view: SlideView) -> Iterator[str]:
 
 
 def _tiff_texts(tiff: PyramidTiff) -> Iterator[str]:
+    # Limits the time for files of very many pages; what is missed here is still not copied.
     for directory in tiff.directories[:64]:
         for field in directory.fields.values():
             if field.type in _TEXTS and field.size > 5:

@@ -146,6 +146,7 @@ def macro_page(dialect: Dialect, macro: MacroImage, also: dict[int, FieldValue])
     -------
     OutputPage
     """
+    # Without YCbCrSubSampling, readers assume 2 x 2 (TIFF 6.0 section 21), but there is no subsampling.
     shorts = {BITS: [8, 8, 8], SAMPLES: [_CHANNELS], _SUBSAMPLING: [1, 1]}
     shorts |= {COMPRESSION: [JPEG], PHOTOMETRIC: [_YCC], PLANAR: [1]}
     longs = {WIDTH: [macro.width], LENGTH: [macro.height], ROWS_PER_STRIP: [macro.height]}

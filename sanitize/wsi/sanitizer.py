@@ -17,6 +17,7 @@ from medsanitize.sanitize.wsi.stains import known_stain
 MODALITY = "SM"
 # Any program writes these formats: the image may be something else than tissue, so text is not ruled out.
 _OF_ANYTHING = frozenset(["generic-tiff", "ome-tiff"])
+# 64 bits: short enough for tables, long enough that specimens do not collide.
 _NAME_BYTES = 8
 
 

@@ -15,6 +15,7 @@ _NAMES = (
     "BCL6 MUM1 Cyclin-D1 E-Cadherin Beta-Catenin AMACR Calretinin D2-40 Inhibin HepPar-1 Arginase-1 MPO "
     "TdT Tryptase C4d"
 ).split()
+# Spellings that do not fold to a listed name.
 _ALSO = {"he": "H&E", "hande": "H&E", "hematoxylineosin": "H&E", "haematoxylineosin": "H&E", "ki67": "Ki-67"}
 
 

@@ -71,6 +71,7 @@ def plan_wipe(view: SlideView, rules: WholeSlides) -> Wipe:
         ``slide-not-supported`` if the slide is not a TIFF; ``tiff-overlapping-data`` if tiles overlap each
         other or the header; otherwise as documented in the module of the format.
     """
+    # A wiped file keeps its name: no pseudonym and no key are needed.
     plan = plan_edits(view, rules, SlideName("slide", b""))
     file = plan.files[0]
     if not isinstance(file, TiffFile) or not file.pages or not view.untouched:
@@ -130,6 +131,7 @@ def _gaps(
     runs = np.unique(np.concatenate([np.array(kept, np.int64).reshape(-1, 2), *tiles]), axis=0)
     begins = np.concatenate([runs[:, 0], [size]])
     ends = np.concatenate([[start], runs[:, 0] + runs[:, 1]])
+    # Runs that overlap each other or the header: zeroing between them would spare a tag or damage a tile.
     if bool((begins < ends).any()) or bool((runs < 0).any()):
         raise Quarantined("tiff-overlapping-data", "structure")
     apart = begins > ends

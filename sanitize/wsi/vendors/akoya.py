@@ -47,7 +47,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of full and reduced pages and the thumbnail, each with a new XML description.
+    """Plan the released slide: full and reduced pages and the thumbnail, each with a new XML description.
 
     Raises
     ------

@@ -27,6 +27,7 @@ _GEOMETRY = re.compile(
     r"(?: ?-> ?\d{1,7}x\d{1,7})?(?: (?:JPEG|J2K|J2000|LZW)(?:/[A-Z0-9]{1,8})?(?: Q=\d{1,3}(?:\.\d{1,2})?)?)?"
 )
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,12})?")
+# The other keys include user, date and time, file name and serial number.
 _KEYS = ("AppMag", "MPP", "OriginalWidth", "OriginalHeight")
 _SCANNERS = ("GT450 DX", "GT450", "AT2", "CS2", "AT Turbo", "LV1", "VERSA")
 _MACRO = 9
@@ -39,12 +40,13 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Plan a slide of the levels and the thumbnail with new descriptions.
+    """Plan the released slide: the levels and the thumbnail with new descriptions.
 
     Raises
     ------
     Quarantined
-        ``slide-without-levels``, or the structure is inconsistent.
+        ``slide-without-levels``; the structure is inconsistent; for the macro, see
+        `medsanitize.sanitize.wsi.macro.keep_macro`.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)

@@ -72,6 +72,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
             raise Quarantined("slide-file-elsewhere", "structure")
         if path not in index:
             raise Quarantined("slide-file-missing", "structure")
+    # A file that the list does not name would be dropped without a report.
     if len(paths) != len(index):
         raise Quarantined("slide-not-supported", "structure")
     files: list[OutFile] = []

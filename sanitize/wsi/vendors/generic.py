@@ -25,7 +25,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the tiled pages with the tags that decoding needs, and their resolution.
+    """Plan the released slide: the tiled pages with the tags that decoding needs, and their resolution.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
 
 
 def plan_pyramid(view: SlideView, rules: WholeSlides, vendor: str) -> EditPlan:
-    """Plan a slide of the tiled pages that are reductions of the first one.
+    """Plan the released slide: the tiled pages that are reductions of the first one.
 
     Parameters
     ----------

@@ -37,12 +37,13 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the levels with lens, position and restart index; texts and property map are removed.
+    """Plan the released slide: the levels with lens, position and restart index, without texts.
 
     Raises
     ------
     Quarantined
-        ``slide-without-levels``, or the structure is inconsistent.
+        ``slide-without-levels``; the structure is inconsistent; for the macro, see
+        `medsanitize.sanitize.wsi.macro.keep_macro`.
     """
     tiff = view.tiff
     cleaner = view.cleaner(rules)
@@ -81,6 +82,7 @@ def _lens(tiff: PyramidTiff, directory: Directory) -> float | None:
     field = directory.fields.get(_LENS)
     if field is None or (field.type, field.count) != (_FLOAT, 1):
         return None
+    # NDPI is always little-endian.
     value: float = struct.unpack("<f", tiff.raw(field))[0]
     return value
 

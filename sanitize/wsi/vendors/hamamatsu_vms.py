@@ -102,6 +102,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 def _pairs(ini: bytes) -> dict[str, str]:
     if len(ini) > _MOST_BYTES:
         raise Quarantined("slide-description-too-large", "description")
+    # Latin-1 decodes any bytes; of the values, only numbers are written.
     lines = (line.strip() for line in ini.decode("latin-1").splitlines())
     parts = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("["))
     return {key.strip(): value.strip() for key, value in parts}

@@ -63,12 +63,13 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the tissue images and a new XML, without barcode, names and dates.
+    """Plan the released slide: the tissue images and a new XML, without barcode, names and dates.
 
     Raises
     ------
     Quarantined
-        ``slide-xml``, ``slide-without-levels``, or the structure is inconsistent.
+        ``slide-xml``, ``slide-without-levels``; the structure is inconsistent; for the macro, see
+        `medsanitize.sanitize.wsi.macro.keep_macro`.
     """
     tiff = view.tiff
     field = tiff.directories[0].fields[DESCRIPTION]

@@ -30,6 +30,7 @@ from medsanitize.sanitize.wsi.tiles import JPEG, TileCleaner
 
 NAME = "mirax"
 _INI = "Slidedat.ini"
+# The other keys include name, identifier and date of the slide.
 _GENERAL = {
     "SLIDE_TYPE": re.compile(r"SLIDE_TYPE_(?:BRIGHTFIELD|FLUORESCENCE|[A-Z]{1,16})"),
     "CURRENT_SLIDE_VERSION": REAL,
@@ -122,7 +123,7 @@ def companions(ini: bytes) -> frozenset[str]:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Plan a slide of levels, camera positions and preview, with new INI, index and data files.
+    """Plan the released slide: levels, camera positions and preview, with new INI, index and data files.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the tiled images and a new OME-XML without persons and free text.
+    """Plan the released slide: the tiled images and a new OME-XML without persons and free text.
 
     Raises
     ------

@@ -65,12 +65,13 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Plan a slide of the tiled levels and a new XML with their spacings.
+    """Plan the released slide: the tiled levels and a new XML with their spacings.
 
     Raises
     ------
     Quarantined
-        ``slide-xml``, ``slide-without-levels``, or the structure is inconsistent.
+        ``slide-xml``, ``slide-without-levels``; the structure is inconsistent; for the macro, see
+        `medsanitize.sanitize.wsi.macro.keep_macro`.
     """
     tiff = view.tiff
     root = parse_xml(tiff.raw(tiff.directories[0].fields[DESCRIPTION]).split(b"\0", 1)[0])

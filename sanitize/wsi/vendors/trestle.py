@@ -34,7 +34,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the tiled pages, each with the numbers that geometry and magnification need.
+    """Plan the released slide: the tiled pages, each with the numbers that geometry and magnification need.
 
     Raises
     ------

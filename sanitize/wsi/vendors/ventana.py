@@ -79,7 +79,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
-    """Plan a slide of the levels and the thumbnail with new XML; the page Label_Image is removed.
+    """Plan the released slide: the levels and the thumbnail with new XML; the page Label_Image is removed.
 
     Raises
     ------

@@ -49,6 +49,7 @@ _ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
 _WORD = re.compile(r"Gray8|Gray16|Gray32Float|Bgr24|Bgr48|Bgr96Float|Bgra32")
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6,8}")
 _AXIS = re.compile(r"[XYZ]")
+# Channel names are free text that a user enters: only common ones are kept.
 _CHANNEL_NAMES = re.compile(
     r"DAPI|FITC|Cy[357]|TRITC|GFP|YFP|CFP|mCherry|Texas ?Red|Brightfield|TL ?Brightfield|AF ?\d{3}|"
     r"Ch\d{1,2}|C\d{1,2}",
@@ -113,7 +114,7 @@ def recognises(view: SlideView) -> bool:
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan:
-    """Plan a slide of the pixels of every sub-block with a new directory and XML.
+    """Plan the released slide: the pixels of every sub-block with a new directory and XML.
 
     Raises
     ------
