@@ -1,1 +1,1 @@
-"""Models that say whether two images are of one patient: their folders, networks and packaged defaults."""
+"""Re-identification models: model folders, networks, packaged models."""

@@ -1,4 +1,4 @@
-"""What a model is, as plain data: config.json."""
+"""Model configuration: config.json of a model folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = 1
 
 
 class ModelKind(StrEnum):
-    """What a model answers."""
+    """Task of a model."""
 
     RETRIEVAL = "retrieval"
     VERIFICATION = "verification"
@@ -25,24 +25,24 @@ class ModelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What a model is.
+    """Configuration of a model.
 
     Attributes
     ----------
     kind, modality
-        What it answers and for which pictures.
+        Task of the model, and modality of its images.
     network
-        How ``networks.build`` makes the network that the weights fit: its name and its arguments.
+        Name and arguments for `medsanitize.verifiers.reid.models.networks.build.build_network`.
     dimension
-        Length of a vector.
+        Length of an embedding.
     preprocessing
-        What is done to a picture first.
+        Preprocessing of the images.
     scoring
-        How a pair is scored.
+        How two embeddings are scored.
     deviation
-        Largest difference seen between the ONNX graph and torch when the model was saved.
+        Largest relative difference between the ONNX graph and torch when the model was saved.
     classes
-        Of a classification model, what its classes are called, in the order of its answers.
+        Class names of a classification model, in the order of its outputs.
     """
 
     kind: ModelKind
@@ -55,7 +55,7 @@ class ModelConfig:
     classes: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON; what a model does not have is not named."""
+        """Serialize as canonical JSON, without classes if there are none."""
         facts = {"schema": SCHEMA, **asdict(self)}
         if not self.classes:
             del facts["classes"]
@@ -63,12 +63,12 @@ class ModelConfig:
 
 
 def read_config(data: bytes) -> ModelConfig:
-    """From the bytes of config.json.
+    """Parse the bytes of config.json.
 
     Raises
     ------
     IntegrityError
-        If they are of another schema version, or not a configuration.
+        If they have another schema version, or are no configuration.
     """
     try:
         facts = json.loads(data)

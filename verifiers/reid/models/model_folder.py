@@ -1,8 +1,8 @@
-"""A model on disk: a folder whose every byte is listed by digest.
+"""Model folder: files on disk, every one of them listed by digest.
 
-``SHA256SUMS`` names each other file with its SHA-256, sorted by name, as ``sha256sum -c`` reads it; the
-digest of that list is the digest of the model. Nothing in the folder is unpickled, ever: weights are
-safetensors, the network is ONNX, the rest is JSON and text.
+``SHA256SUMS`` lists each other file with its SHA-256, sorted by name, in the format of ``sha256sum``; its own
+digest is the digest of the model. Nothing in the folder is ever unpickled: weights are safetensors, the
+network is ONNX, everything else JSON and text.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LOG = "log.jsonl"
 CURVES = "curves.svg"
 NEEDED = frozenset({CONFIG, WEIGHTS, GRAPH})
 ALLOWED = NEEDED | {CALIBRATION, TRAINING, CARD, LOG, CURVES}
-# A network of this size is not one of ours; what claims to be is not read into memory.
+# No network of the product is this large: such a file is refused before it fills the memory.
 LARGEST = 4 << 30
 _AGAIN = "Fetch or train the model again; do not use this copy"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which files a kind of model must have, and which it may have."""
+    """Required and allowed files of a kind of model."""
 
     needed: frozenset[str]
     allowed: frozenset[str]
@@ -44,12 +44,12 @@ VERIFIER = Names(NEEDED, ALLOWED)
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The content of a model folder, read once and checked.
+    """Verified content of a model folder.
 
     Attributes
     ----------
     digest
-        SHA-256 of the list of digests, hexadecimal.
+        SHA-256 of ``SHA256SUMS``, hexadecimal.
     content
         Bytes by file name.
     """
@@ -59,29 +59,38 @@ class ModelFiles:
 
 
 def digest_of(content: Mapping[str, bytes]) -> str:
-    """The digest a folder with this content has."""
+    """Digest of a model folder with this content."""
     return hashlib.sha256(_listing(content)).hexdigest()
 
 
 def unfinished_beside(folder: Path) -> Path:
-    """Where a training of the model keeps what it needs to go on: beside the model's folder.
+    """Folder for the state of an unfinished training, next to the model folder.
 
     Raises
     ------
     UsageError
-        If there is a model already.
+        If there is already a model in ``folder``.
     """
     _check_empty(folder)
     return folder.with_name(folder.name + ".training")
 
 
 def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERIFIER) -> str:
-    """Write a model's files, the list last, and return the model's digest.
+    """Write the files of a model and return its digest.
+
+    Parameters
+    ----------
+    folder : Path
+        The model folder; created if it does not exist.
+    content : mapping of str to bytes
+        Bytes by file name.
+    names : Names
+        Required and allowed files.
 
     Raises
     ------
     UsageError
-        If a model is there already, or a file is not one a model may have.
+        If the folder already holds a model, or a file is not allowed.
     """
     _check_empty(folder)
     if unknown := set(content) - names.allowed:
@@ -91,19 +100,20 @@ def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERI
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(content):
         _write(folder / name, content[name])
+    # Last: a folder without its list is no model, so that an interrupted write is not read.
     _write(folder / LIST, _listing(content))
     return digest_of(content)
 
 
 def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
-    """Read a model's files; every one is compared with its digest.
+    """Read and verify the files of a model.
 
     Raises
     ------
     UsageError
         If the folder holds no model.
     IntegrityError
-        If a file was changed, is missing, was added, or is no plain file.
+        If a file was changed, is missing, was added, or is not a regular file.
     """
     if not (folder / LIST).is_file():
         raise UsageError(
@@ -113,7 +123,7 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
     there = {entry.name for entry in os.scandir(folder)} - {LIST}
     for odd, fault in ((set(listed) - there, "is missing"), (there - set(listed), "was added")):
         if odd:
-            # Only our own names are repeated: what was added may be called anything.
+            # Only known names are reported: the name of an added file may be PHI.
             name = next((f" ({name})" for name in sorted(odd & names.allowed)), "")
             raise IntegrityError(f"A file of the model{name} {fault}", _AGAIN)
     content = {name: _read(folder / name) for name in sorted(listed)}
@@ -134,7 +144,7 @@ def _listing(content: Mapping[str, bytes]) -> bytes:
 
 
 def _read_list(data: bytes, names: Names) -> dict[str, str]:
-    """Digests by name; exactly the bytes that ``write_folder`` makes, nothing looser."""
+    """Digests by name; only the exact bytes that `write_folder` writes are accepted."""
     listed = {}
     for line in data.decode("ascii", "replace").splitlines():
         digest, _, name = line.partition("  ")
@@ -146,7 +156,7 @@ def _read_list(data: bytes, names: Names) -> dict[str, str]:
 
 
 def _read(path: Path) -> bytes:
-    """Bytes of a plain file; links and what is no file are refused."""
+    """Bytes of a regular file; links are refused."""
     if path.is_symlink() or not path.is_file():
         raise IntegrityError("Something in the model folder is no plain file", _AGAIN)
     if path.stat().st_size > LARGEST:
@@ -155,7 +165,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write so that a reader sees the whole file or none."""
+    """Write atomically: a reader sees the whole file or none."""
     partial = path.with_name(path.name + ".part")
     with partial.open("wb") as file:
         file.write(data)

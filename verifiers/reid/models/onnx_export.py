@@ -1,8 +1,8 @@
-"""From a torch network to an ONNX graph, in well under a second.
+"""Fast export of torch networks to ONNX.
 
-torch's own exporter takes about eight seconds a network, which every process that uses the packaged features
-would wait for. The networks here are made of a dozen operations; they are traced symbolically and each is
-written as its ONNX operator. An operation that is not listed is an error, never a guess.
+torch's own exporter takes about eight seconds per network, which every process that uses the packaged model
+would have to wait for. The networks here consist of a dozen operations; they are traced symbolically, and
+each operation is written as its ONNX operator. An operation that is not listed is an error.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch import fx, nn
 from torch.nn import functional as F
 
 OPSET = 17
-# Written by onnx releases of 2022 and read by every later runtime.
+# Of onnx releases of 2022, which every later runtime reads.
 IR_VERSION = 8
 
 
 class _Tracer(fx.Tracer):
-    """Stops at the layers that have an operator of their own."""
+    """Tracer that stops at layers with an operator of their own."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         return isinstance(
@@ -36,32 +36,32 @@ class _Tracer(fx.Tracer):
 
 
 class _Writer:
-    """Nodes and constants of the graph so far."""
+    """Nodes and constants of the graph."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
     def constant(self, value: Any) -> str:
-        """Name of a new constant."""
+        """Add a constant and return its name."""
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Name of the output of a new node."""
+        """Add a node and return the name of its output."""
         name = f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
 
 
 def to_onnx(network: nn.Module, size: int) -> bytes:
-    """ONNX graph of a network in evaluation mode: ``images (n, 3, size, size)`` to ``vectors (n, d)``.
+    """Export a network in evaluation mode: ``images (n, 3, size, size)`` to ``vectors (n, d)``.
 
     Raises
     ------
     NotImplementedError
-        If the network has an operation that is not listed here.
+        If an operation of the network is not listed here.
     """
     with torch.no_grad():
         length = int(network(torch.zeros(1, 3, size, size)).shape[1])
@@ -160,7 +160,7 @@ def _padding(writer: _Writer, layer: SamePad, maps: str) -> str:
 
 
 def _grid(writer: _Writer, layer: GridPool, maps: str) -> str:
-    """Rows first, then columns; bins may differ by one in width, as in adaptive pooling."""
+    """Pool rows, then columns; bins may differ by one in width, as in adaptive pooling."""
     for axis in (2, 3):
         cells = []
         for start, end in layer.bins():
@@ -172,7 +172,7 @@ def _grid(writer: _Writer, layer: GridPool, maps: str) -> str:
 
 
 def _moments(writer: _Writer, layer: RegionMoments, cells: str) -> str:
-    """The cells of a map in a row; 0 keeps a side and -1 takes the rest."""
+    """Flatten the cells of each map; in a shape, 0 keeps a dimension and -1 takes the rest."""
     regions, places = layer.weights.shape
     channels = writer.node("Slice", writer.node("Shape", cells), *_numbers(writer, 1, 2, 0))
     shape = writer.node("Concat", *_numbers(writer, -1, 1), channels, *_numbers(writer, places), axis=0)

@@ -1,4 +1,4 @@
-"""The models that the rest of the room uses: ONNX graphs behind the protocols."""
+"""Models that run an ONNX graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GraphRetrieval:
-    """Vectors whose Euclidean distance is small for images of one patient."""
+    """Retrieval model: the Euclidean distance of embeddings is small for images of one patient."""
 
     digest: str
     modality: Modality
@@ -28,21 +28,27 @@ class GraphRetrieval:
     session: Any
 
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
-        """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
+        """Embed images, shape (n, dimension).
+
+        Raises
+        ------
+        UsageError
+            If an image is of another modality.
+        """
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphVerification:
-    """Vectors that are scored in pairs.
+    """Verification model: embeddings are scored in pairs.
 
     Attributes
     ----------
     scoring, weights
-        How, and with which weights by name.
+        How pairs are scored, with weights by name.
     matching
-        What the vectors hold where they are matched place by place.
+        Layout of the embeddings for region matching; None for other scores.
     """
 
     digest: str
@@ -55,25 +61,31 @@ class GraphVerification:
     matching: Matching | None = None
 
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
-        """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
+        """Embed images, shape (n, dimension).
+
+        Raises
+        ------
+        UsageError
+            If an image is of another modality.
+        """
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Score in [0, 1] for each row of ``one`` with the same row of ``other``."""
+        """Score in [0, 1] for each row of ``one`` with the same row of ``other``; 1 is the same patient."""
         return pair_scores(self.scoring, self.weights, one, other, self.matching)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphClassification:
-    """Vectors, and the linear layer that makes classes of them.
+    """Classification model: embeddings, and the linear layer that maps them to classes.
 
     Attributes
     ----------
     classes
-        What they are called.
+        Names of the classes.
     weight, bias
-        ``(classes, dimension)`` and ``(classes,)``.
+        Shapes (classes, dimension) and (classes,).
     """
 
     digest: str
@@ -86,14 +98,21 @@ class GraphClassification:
     bias: NDArray[np.float32]
 
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
-        """Vectors of pictures, ``(n, dimension)``; pictures of another modality are a UsageError."""
+        """Embed images, shape (n, dimension).
+
+        Raises
+        ------
+        UsageError
+            If an image is of another modality.
+        """
         check_modality(pictures, self.modality)
         return embed(self.session, pictures, self.preprocessing, self.dimension)
 
     def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of each class, ``(n, classes)``; rows sum to 1."""
+        """Probability of each class, shape (n, classes)."""
         import numpy as np
 
         logits = vectors @ self.weight.T + self.bias
+        # The largest is subtracted, so that the exponential cannot overflow.
         shares = np.exp(logits - logits.max(1, keepdims=True))
         return np.asarray(shares / shares.sum(1, keepdims=True), np.float32)

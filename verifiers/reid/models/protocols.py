@@ -1,4 +1,4 @@
-"""What the rest of the room asks of a model, whatever network is behind it."""
+"""Protocols of models, whatever network implements them."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """Turns pictures into vectors."""
+    """A model that embeds images."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the model folder's content: which model it was."""
+        """SHA-256 of the content of the model folder."""
         ...
 
     @property
     def modality(self) -> Modality:
-        """What it was made for; pictures of another modality are refused."""
+        """Modality of the model; images of another one are refused."""
         ...
 
     @property
     def dimension(self) -> int:
-        """Length of a vector."""
+        """Length of an embedding."""
         ...
 
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
-        """Vectors, ``(len(pictures), dimension)``; the same picture always gives the same one."""
+        """Embed images, shape (len(pictures), dimension); equal images have equal embeddings."""
         ...
 
 
 class Retrieval(Encoder, Protocol):
-    """Vectors whose Euclidean distance is small for images of one patient."""
+    """A retrieval model: the Euclidean distance of embeddings is small for images of one patient."""
 
 
 class Classification(Encoder, Protocol):
-    """Vectors that are near for images that a classifier takes for alike, and what it takes them for."""
+    """A classification model: embeddings, near for images of similar class probabilities, and these."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What the classes are called."""
+        """Names of the classes."""
         ...
 
     def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of each class, ``(n, classes)``; rows sum to 1."""
+        """Probability of each class, shape (n, classes)."""
         ...
 
 
 class Verification(Encoder, Protocol):
-    """Vectors that are scored in pairs."""
+    """A verification model: embeddings are scored in pairs."""
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score in [0, 1] for each row of ``one`` with the same row of ``other``; 1 is the same patient."""

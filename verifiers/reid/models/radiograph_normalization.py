@@ -1,7 +1,6 @@
-"""What is taken from a radiograph before a network sees it, so that processing counts less than anatomy.
+"""Normalization of radiographs before embedding: less influence of image processing, more of anatomy.
 
-Borders, collimator edges and the empty bands beside a scan say where a picture was made, and so does its
-contrast.
+Borders, collimator edges, the empty bands next to a scan and the contrast all reveal the site of an image.
 """
 
 from __future__ import annotations
@@ -12,20 +11,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# At most this share of a side is taken from either end, in each of two rounds.
+# Share of a side that is cropped at most at either end, in each of two rounds.
 DEEPEST = 0.3
-# A line of pixels that varies less than this, or whose median is nearly black or white, is border.
+# A row or column is border if its deviation is smaller, or its median nearly black or white.
 FLAT, BLACK, WHITE = 6 / 255, 8 / 255, 247 / 255
-# Shares of the values that become black and white.
+# Quantiles that become black and white.
 LOW, HIGH = 0.01, 0.99
-# Adaptive equalisation: tiles a side, levels, and how much steeper than even a tile's curve may get.
+# Adaptive equalization: tiles per side, gray levels, and the largest slope of the curve of a tile.
 TILES, LEVELS, STEEPEST = 4, 256, 1.5
 
 
 def content(plane: NDArray[np.float32]) -> tuple[int, int, int, int]:
-    """Top, bottom, left and right of what the uniform borders of a grey picture enclose.
+    """Find what the uniform borders of a gray image enclose.
 
-    A picture that is all border is taken whole.
+    Returns
+    -------
+    tuple of int
+        Top, bottom, left and right; the whole image if all of it is border.
     """
     top, left = 0, 0
     bottom, right = plane.shape
@@ -39,7 +41,7 @@ def content(plane: NDArray[np.float32]) -> tuple[int, int, int, int]:
 
 
 def _content(plane: NDArray[np.float32], axis: int) -> tuple[int, int]:
-    """First line that is content and one past the last; lines run along the axis."""
+    """First row or column of the content and one past its last."""
     import numpy as np
 
     middle = np.median(plane, axis)
@@ -50,9 +52,17 @@ def _content(plane: NDArray[np.float32], axis: int) -> tuple[int, int]:
 
 
 def even_contrast(square: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Stretch between two shares of the values, then equalise by tiles (Zuiderveld 1994); ``[0, 1]``.
+    """Stretch between two quantiles, then equalize by tiles (Zuiderveld 1994).
 
-    The sides must be multiples of the number of tiles.
+    Parameters
+    ----------
+    square : array of float32, shape (size, size)
+        ``size`` must be a multiple of `TILES`.
+
+    Returns
+    -------
+    array of float32, shape (size, size)
+        Values in [0, 1].
     """
     import numpy as np
 
@@ -82,7 +92,7 @@ def even_contrast(square: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _curve(tile: NDArray[np.intp]) -> NDArray[np.float64]:
-    """New value of each level: the share of pixels up to it, with what exceeds the limit spread evenly."""
+    """New value of each level: cumulative share of the pixels, with the clipped excess spread evenly."""
     import numpy as np
 
     counts = np.bincount(tile.ravel(), minlength=LEVELS).astype(np.float64)
@@ -92,7 +102,7 @@ def _curve(tile: NDArray[np.intp]) -> NDArray[np.float64]:
 
 
 def _between(length: int, tile: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """The tiles on either side of each line, and how far it is towards the second."""
+    """For each row or column, the tiles on either side, and its relative position between them."""
     import numpy as np
 
     place = (np.arange(length) + 0.5) / tile - 0.5

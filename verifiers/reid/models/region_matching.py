@@ -1,9 +1,9 @@
-"""How well two images match, place by place.
+"""Region matching: the similarity of two images, location by location.
 
-Each cell of one image looks for the cell of the other that is most like it, near the same place: a chest that
-stands a little differently still matches, a different chest matches less, wherever it stands. How well images
-match at all depends on their quality, so a match is counted in deviations from the matches that each image
-has with people it does not show (Auckenthaler et al. 2000 do so for voices).
+Each cell of one image is compared with the cells of the other near the same location, and the most similar
+one counts: a chest in a slightly different position still matches, another chest matches less. As matches
+depend on the quality of the images, a match is expressed in standard deviations above the matches of each
+image with a cohort of other people (as Auckenthaler et al. 2000 do for voices).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OUTSIDE = -2.0
-# Pairs at once: their cosines stay in the cache of one core.
+# Pairs per block, whose cosines stay in the cache of one core.
 _PAIRS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What the vectors of `networks.match.LiteMatch` hold.
+    """Layout of the embeddings of `medsanitize.verifiers.reid.models.networks.match.LiteMatch`.
 
     Attributes
     ----------
     channels, grid
-        Length of a cell, and cells a side.
+        Length of a cell, and cells per side.
     reach
-        How many cells away a match may be.
+        Largest offset of a matching cell, in cells.
     """
 
     channels: int
@@ -38,11 +38,11 @@ class Matching:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector: the cells, a mean and a deviation."""
+        """Length of an embedding: the cells, and mean and deviation of the cohort matches."""
         return self.channels * self.grid**2 + 2
 
     def match(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Deviations above the cohort's matches, of each row of ``one`` with the same row of ``other``."""
+        """Match rows of ``one`` with the same rows of ``other``, in standard deviations above the cohort."""
         import numpy as np
 
         beyond = self._outside()
@@ -54,6 +54,7 @@ class Matching:
             )
             likeness = first.transpose(0, 2, 1) @ second + beyond
             found[part] = (likeness.max(2).mean(1) + likeness.max(1).mean(1)) / 2
+        # A cohort of equal matches has no deviation to divide by.
         floor = np.float32(1e-6)
         above = [(found - each[:, -2]) / np.maximum(each[:, -1], floor) for each in (one, other)]
         return np.asarray((above[0] + above[1]) / 2, np.float32)

@@ -1,4 +1,4 @@
-"""Writing a trained network as a model folder, its ONNX graph compared with torch first."""
+"""Writing a trained network as a model folder, after comparing its ONNX graph with torch."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from medsanitize.verifiers.reid.models.onnx_session import BATCH, open_session
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Of a vector's length: what float32 sums in another order may differ by, with room to spare.
+# Relative to the length of an embedding: several times what float32 sums in another order differ by.
 TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedModel:
-    """A network with its weights, and its ONNX graph that was compared with it.
+    """A network with its weights and its verified ONNX graph.
 
     Attributes
     ----------
     config
-        What it is; its network facts rebuild it, ``deviation`` is what the comparison found.
+        Configuration, with the measured ``deviation``.
     weights
         State of the network by name.
     graph
-        ONNX.
+        ONNX graph.
     """
 
     config: ModelConfig
@@ -41,12 +41,12 @@ class ExportedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelDocuments:
-    """What is known of how a model came to be.
+    """Provenance and documents of a model.
 
     Attributes
     ----------
     training
-        Provenance as plain data: recipe, counts and digests; no file name and no patient.
+        Provenance as JSON types: recipe, counts and digests; no file name and no patient.
     documents
         Further files of the folder by name: calibration, card, log, curves.
     """
@@ -56,12 +56,19 @@ class ModelDocuments:
 
 
 def export(config: ModelConfig, weights: Mapping[str, Tensor]) -> ExportedModel:
-    """Make the ONNX graph of a network and compare it with torch on random images.
+    """Export a network to ONNX and compare it with torch on random images.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Configuration of the model.
+    weights : mapping of str to Tensor
+        State of the network by name.
 
     Raises
     ------
     MedsanitizeError
-        If ONNX Runtime and torch disagree by more than the tolerance.
+        If ONNX Runtime and torch differ by more than the tolerance.
     """
     import numpy as np
     import torch
@@ -78,6 +85,7 @@ def export(config: ModelConfig, weights: Mapping[str, Tensor]) -> ExportedModel:
     (found,) = open_session(graph, 1).run(["vectors"], {"images": images.numpy()})
     lengths = np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
     deviation = float((np.linalg.norm(found - expected, axis=1) / lengths).max())
+    # Negated, so that NaN is refused as well.
     if not deviation <= TOLERANCE:
         raise MedsanitizeError(
             f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
@@ -89,17 +97,23 @@ def export(config: ModelConfig, weights: Mapping[str, Tensor]) -> ExportedModel:
 def save_model(
     folder: Path, exported: ExportedModel, score: Mapping[str, Tensor], papers: ModelDocuments
 ) -> str:
-    """Write the folder and return the model's digest.
+    """Write a model folder and return the digest of the model.
 
     Parameters
     ----------
-    score
-        Weights of the score of a pair by name; empty for retrieval.
+    folder : Path
+        The model folder.
+    exported : ExportedModel
+        The verified network.
+    score : mapping of str to Tensor
+        Weights of the score of a pair by name; empty for a retrieval model.
+    papers : ModelDocuments
+        Provenance and documents.
 
     Raises
     ------
     UsageError
-        If a model is there already.
+        If the folder already holds a model.
     """
     from safetensors.torch import save
 

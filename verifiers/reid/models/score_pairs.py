@@ -1,4 +1,4 @@
-"""Many pairs scored, quickly on a machine that others work on as well."""
+"""Scores of many pairs of embeddings by a verification model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
     from numpy.typing import NDArray
 
+# Pairs per block, whose embeddings stay in the cache.
 _AT_ONCE: Final = 128
-"""Pairs whose vectors stay in the cache."""
 
 
 def score_rows(
@@ -24,17 +24,30 @@ def score_rows(
     *,
     done: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float32]:
-    """Score rows ``first`` of one side's vectors with rows ``second`` of the other's, ``(n,)``.
+    """Score pairs of embeddings.
 
-    ``done`` is told, every so often, how many more pairs were scored, and may raise.
+    Parameters
+    ----------
+    verifier : Verification
+        The model.
+    one, other : array of float32, shapes (n, dimension) and (m, dimension)
+        Embeddings.
+    first, second : array of int64, shape (pairs,)
+        Rows of ``one`` and of ``other`` that make a pair.
+    done : callable
+        Called with the number of pairs scored since the last call; may raise to cancel.
 
-    On one thread: products so small are no faster on several, and where threads wait for one another while
-    the processors have other work, each pair takes a hundred times as long.
+    Returns
+    -------
+    array of float32, shape (pairs,)
+        Score of each pair.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits
 
     found = np.empty(len(first), np.float32)
+    # Small products gain nothing from threads, and threads that wait for busy cores make them 100 times
+    # slower.
     with threadpool_limits(1, "blas"):
         for start in range(0, len(first), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)

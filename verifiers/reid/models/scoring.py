@@ -1,4 +1,4 @@
-"""The score of a pair of vectors: 1 is the same patient."""
+"""Score of a pair of embeddings in [0, 1]; 1 is the same patient."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Scoring(StrEnum):
-    """How two vectors become one number."""
+    """How a pair of embeddings is scored."""
 
     NONE = "none"
-    """Not at all: the model answers retrieval only."""
+    """Not at all: a retrieval model."""
     SIGMOID_DIFFERENCE = "sigmoid-difference"
-    """A weighted sum of ``|sigmoid(z1) - sigmoid(z2)|`` through a sigmoid (Packhäuser et al. 2022)."""
+    """Weighted sum of ``|sigmoid(z1) - sigmoid(z2)|`` through a sigmoid (Packhäuser et al. 2022, Fig. 8)."""
     DISTANCE = "distance"
-    """The Euclidean distance, one weight and a bias through a sigmoid."""
+    """Euclidean distance times a weight plus a bias, through a sigmoid."""
     MATCH = "match"
-    """How well the images match place by place (`Matching`), one weight and a bias through a sigmoid."""
+    """Region matching (`Matching`) times a weight plus a bias, through a sigmoid."""
 
 
 WEIGHT, BIAS = "score.weight", "score.bias"
@@ -36,7 +36,24 @@ def pair_scores(
     other: NDArray[np.float32],
     matching: Matching | None = None,
 ) -> NDArray[np.float32]:
-    """Score each row of ``one`` with the same row of ``other``, in [0, 1]; MATCH needs a matching."""
+    """Score each row of ``one`` with the same row of ``other``.
+
+    Parameters
+    ----------
+    scoring : Scoring
+        How pairs are scored.
+    weights : mapping of str to array
+        Weight and bias of the score.
+    one, other : array of float32, shape (n, dimension)
+        Embeddings.
+    matching : Matching, optional
+        Layout of the embeddings, required by ``Scoring.MATCH``.
+
+    Returns
+    -------
+    array of float32, shape (n,)
+        Scores in [0, 1].
+    """
     import numpy as np
 
     if matching is not None:
@@ -49,7 +66,7 @@ def pair_scores(
 
 
 def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """1 / (1 + exp(-x)) without overflow."""
+    """Logistic function, without overflow."""
     import numpy as np
 
     return np.asarray(0.5 * (1 + np.tanh(0.5 * values)), np.float32)

@@ -1,1 +1,1 @@
-"""From a table of images and patients to a model folder. These modules import torch at once."""
+"""Training: from a table of images and patients to a model folder. Importing these modules imports torch."""

@@ -1,4 +1,4 @@
-"""Random changes of training images, in torch, on whatever device the images are."""
+"""Random augmentation of training images, in torch on the device of the images."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ from torch.nn import functional as F
 
 
 def augment(images: Tensor, how: Augmentation, draw: torch.Generator) -> Tensor:
-    """Move, scale, turn and re-expose each image; ``(n, c, s, s)`` in [0, 1] to the same.
+    """Shift, scale, rotate and re-expose each image at random.
 
     Parameters
     ----------
-    draw
-        Generator on the CPU, so that the same seed means the same changes on every device.
+    images : Tensor, shape (n, c, s, s)
+        Values in [0, 1].
+    how : Augmentation
+        Largest changes.
+    draw : torch.Generator
+        Generator on the CPU, so that one seed gives the same changes on every device.
+
+    Returns
+    -------
+    Tensor, shape (n, c, s, s)
+        Values in [0, 1].
     """
     if how == Augmentation():
         return images
@@ -25,6 +34,7 @@ def augment(images: Tensor, how: Augmentation, draw: torch.Generator) -> Tensor:
         return (torch.rand(len(images), generator=draw) * 2 - 1).mul(limit)
 
     turn, size = uniform(math.radians(how.degrees)), 1 + uniform(how.scale)
+    # Twice the shift: affine_grid counts an image from -1 to 1.
     across, down = uniform(2 * how.shift), uniform(2 * how.shift)
     cosine, sine = torch.cos(turn) / size, torch.sin(turn) / size
     affine = torch.stack(

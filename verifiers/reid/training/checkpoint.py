@@ -1,4 +1,4 @@
-"""Where a training stands, in one file of tensors with a line of JSON; nothing is pickled."""
+"""Training checkpoint: one safetensors file with JSON metadata; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ FILE = "checkpoint.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a training stands.
+    """Position of a training.
 
     Attributes
     ----------
     phase, epoch, step
         The next step, each from 0.
     loss
-        Sum over the steps of this epoch so far.
+        Sum over the finished steps of this epoch.
     best, since
-        Best measure so far and epochs of this phase without a better one.
+        Best validation measure, and epochs of this phase since then.
     log
-        One entry an epoch.
+        One entry per epoch.
     """
 
     phase: int = 0
@@ -42,16 +42,28 @@ class Position:
     log: tuple[Mapping[str, float], ...] = ()
 
     def next_epoch(self) -> Position:
-        """The beginning of the next epoch of this phase."""
+        """The start of the next epoch of this phase."""
         return replace(self, epoch=self.epoch + 1, step=0, loss=0.0)
 
     def next_phase(self) -> Position:
-        """The beginning of the next phase."""
+        """The start of the next phase."""
         return replace(self, phase=self.phase + 1, epoch=0, step=0, loss=0.0, since=0)
 
 
 def write_checkpoint(folder: Path, position: Position, tensors: Mapping[str, Tensor], made_by: str) -> None:
-    """Replace the checkpoint; a reader sees the earlier one or this one, whole."""
+    """Replace the checkpoint atomically.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the unfinished training.
+    position : Position
+        Position of the training.
+    tensors : mapping of str to Tensor
+        State by name.
+    made_by : str
+        Digest of images, recipe and initial weights.
+    """
     partial = folder / (FILE + ".part")
     facts = json.dumps({"position": asdict(position), "made_by": made_by})
     save_file(
@@ -60,17 +72,18 @@ def write_checkpoint(folder: Path, position: Position, tensors: Mapping[str, Ten
         metadata={"state": facts},
     )
     with partial.open("rb") as file:
+        # Before the rename: after a power failure the new name must not refer to an empty file.
         os.fsync(file.fileno())
     partial.replace(folder / FILE)
 
 
 def read_checkpoint(folder: Path, made_by: str) -> tuple[Position, dict[str, Tensor]] | None:
-    """Where the training stood, or None where it has not begun.
+    """Read position and state of a training; None if there is no checkpoint.
 
     Raises
     ------
     UsageError
-        If the checkpoint is of other images, another recipe or another start.
+        If the checkpoint is of other images, another recipe or other initial weights.
     IntegrityError
         If it is damaged.
     """
@@ -94,7 +107,7 @@ def read_checkpoint(folder: Path, made_by: str) -> tuple[Position, dict[str, Ten
 
 
 def group(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Those whose names begin with a prefix and a dot, without it."""
+    """Tensors of a group, without the prefix of its name."""
     return {
         name.removeprefix(f"{prefix}."): tensor
         for name, tensor in tensors.items()
@@ -103,14 +116,14 @@ def group(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All tensors under their groups' prefixes."""
+    """All tensors, each with the name of its group as prefix."""
     return {
         f"{prefix}.{name}": tensor for prefix, tensors in groups.items() for name, tensor in tensors.items()
     }
 
 
 def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
-    """State of each parameter by the parameter's number."""
+    """State of an optimizer by number of the parameter and name."""
     parameters = optimizer.param_groups[0]["params"]
     return {
         f"{number}.{name}": value
@@ -121,11 +134,11 @@ def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer(optimizer: optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Take what ``optimizer_tensors`` gave."""
+    """Restore the output of `optimizer_tensors`."""
     parameters = optimizer.param_groups[0]["params"]
     for key, value in tensors.items():
         number, _, name = key.partition(".")
         parameter = parameters[int(number)]
-        # Adam counts its steps on the CPU, whatever the parameters are on.
+        # Adam counts steps on the CPU, whatever the device of the parameters.
         moved = value if name == "step" else value.to(parameter.device)
         optimizer.state[parameter][name] = moved

@@ -1,4 +1,4 @@
-"""The images that a classifier learns from: of classes that a column of the table names."""
+"""Training images of a classifier, with classes from a column of the table."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ RARE = f"of a class with fewer than {FEWEST} patients"
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedDataset:
-    """Images with their classes.
+    """Training images with their classes.
 
     Attributes
     ----------
     examples
         The images.
     classes
-        Number of each image's class, ``(n,)`` int64.
+        Number of the class of each image, int64, shape (n,).
     names
-        What the classes are called, in the order of their names.
+        Names of the classes, sorted.
     """
 
     examples: TrainingDataset
@@ -45,23 +45,23 @@ class ClassifiedDataset:
         return len(self.examples)
 
     def part(self, places: NDArray[np.intp]) -> ClassifiedDataset:
-        """Those at some places."""
+        """Select images."""
         return ClassifiedDataset(self.examples.part(places), self.classes[places], self.names)
 
     def weights(self) -> NDArray[np.float64]:
-        """What an image of each class counts, so that every class weighs the same; a mean of 1."""
+        """Weight of an image of each class, so that all classes have the same total weight; the mean is 1."""
         counts = np.bincount(self.classes, minlength=len(self.names))
         present = np.count_nonzero(counts)
         return np.where(counts, len(self.classes) / (present * np.maximum(counts, 1)), 0.0)
 
 
 def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str, ...]:
-    """What a column says of each image; empty where it says nothing.
+    """Values of a column for each image; empty where the column is.
 
     Raises
     ------
     UsageError
-        If the table has no such column, or it says who or where an image is.
+        If the table has no such column, or it identifies patients, files or splits.
     """
     if column == columns.view and any(labels.views):
         return labels.views
@@ -76,7 +76,25 @@ def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str
 def gather_classes(
     labels: Labels, texts: Sequence[str], hears: TrainingProgress, stops: Cancellation
 ) -> tuple[ClassifiedDataset, Mapping[str, int]]:
-    """Read every image that has a class; what is left out is counted by reason.
+    """Read every image that has a class.
+
+    Parameters
+    ----------
+    labels : Labels
+        Rows of the training split.
+    texts : sequence of str
+        Class of each row; empty for none.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
+
+    Returns
+    -------
+    ClassifiedDataset
+        Images of classes with at least four patients.
+    mapping of str to int
+        Number of images left out, by reason.
 
     Raises
     ------
@@ -108,10 +126,15 @@ def gather_classes(
 
 
 def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDataset, ClassifiedDataset]:
-    """Part the patients into those to fit and those to validate on, class by class.
+    """Split the patients for training and validation, stratified by class.
 
-    A patient belongs to the rarest of the classes of their images; of each class 15 % of the patients
-    validate, at least one where there are two.
+    A patient counts for the rarest class of their images. Of each class 15 % of the patients validate, and at
+    least one if there are two.
+
+    Raises
+    ------
+    UsageError
+        If the splits cannot both show the classes.
     """
     numbers, place = np.unique(images.examples.patients, return_inverse=True)
     there = np.zeros((len(numbers), len(images.names)), np.bool_)

@@ -1,4 +1,4 @@
-"""The classifier of Campos et al. 2024: a DenseNet-121, its vectors those before the last layer."""
+"""The classifier of Campos et al. 2024: DenseNet-121, with the vector before the last layer as embedding."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True, slots=True)
 class DenseRecipe:
-    """Every choice of the recipe; the paper names the rate, the epochs and the patience.
+    """Hyperparameters; learning rate, epochs and patience are those of the paper.
 
     Attributes
     ----------
     size
-        Side of the square, pixels: that of CheXpert's DenseNet-121 (Irvin et al. 2019).
+        Input size, pixels: that of the DenseNet-121 of CheXpert (Irvin et al. 2019).
     """
 
     name: str
@@ -56,7 +56,7 @@ TINY = DenseRecipe("tiny", size=64, depths=(1, 1, 1, 1), growth=4, batch=8, epoc
 
 
 class Classes(nn.Module):
-    """An encoder and the layer that makes classes of its vectors."""
+    """An encoder with the linear layer that maps embeddings to classes."""
 
     def __init__(self, encoder: nn.Module, dimension: int, count: int) -> None:
         super().__init__()
@@ -64,13 +64,13 @@ class Classes(nn.Module):
         self.classes = nn.Linear(dimension, count)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Logits of vectors, ``(n, count)``."""
+        """Compute logits of embeddings, shape (n, count)."""
         logits: Tensor = self.classes(vectors)
         return logits
 
 
 class ClassTask:
-    """Cross entropy of classes that all weigh the same."""
+    """Training task: cross entropy, with equal weight for all classes."""
 
     def __init__(
         self,
@@ -92,12 +92,12 @@ class ClassTask:
         self._weights = tuple(torch.from_numpy(part.weights()).float().to(device) for part in images)
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Places of an epoch's images, every image once."""
+        """Indices of the images of each batch; every image occurs once per epoch."""
         order = draw.permutation(len(self._squares[0]))
         return [one for one in np.array_split(order, -(-len(order) // self._recipe.batch)) if len(one)]
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Of one batch."""
+        """Loss of one batch."""
         squares = self._squares[0]
         images = augment(squares.batch(batch, self._device), self._recipe.augmentation, draw)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
@@ -105,7 +105,7 @@ class ClassTask:
         return self._loss(vectors.float(), 0, torch.from_numpy(batch).to(self._device))
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Minus the loss on the validation part, and the balanced accuracy there."""
+        """Negated validation loss, and the balanced accuracy."""
         vectors = embed_preprocessed(self.encoder, self._squares[1], self._device)
         with torch.no_grad():
             given = torch.from_numpy(vectors).to(self._device)
@@ -116,11 +116,11 @@ class ClassTask:
         return -loss, {"validation_loss": loss, "balanced_accuracy": float((right * weights).mean())}
 
     def memory(self) -> dict[str, Tensor]:
-        """Nothing."""
+        """No state."""
         return {}
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Nothing."""
+        """No state."""
 
     def _loss(self, vectors: Tensor, part: int, places: Tensor) -> Tensor:
         wanted = self._classes[part][places]
@@ -137,20 +137,29 @@ def train_dense(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> TrainedModel:
-    """Train a DenseNet; stopped, the same call goes on where it stood.
+    """Train a DenseNet classifier; an interrupted training continues at its checkpoint.
 
     Parameters
     ----------
-    weights
-        Where the backbone starts from, see ``networks.start.start_from``; the tiny recipe starts at random.
-    folder
-        For the prepared images and the checkpoint; to be removed when the model is written.
+    fit, validation : ClassifiedDataset
+        Training and validation split.
+    recipe : DenseRecipe
+        Hyperparameters.
+    weights : str or None
+        Initial weights, see `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`; the tiny
+        recipe starts at random.
+    folder : Path
+        Folder of preprocessed images and checkpoint; to be removed when the model has been written.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked at every step.
 
     Raises
     ------
     UsageError
-        If the recipe wants ImageNet weights and none were given, or an unfinished training of something
-        else lies in the folder.
+        If the recipe needs ImageNet weights and none were given, or the folder holds another unfinished
+        training.
     """
     check_start(weights, recipe.name, "DenseNet-121")
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,6 +173,7 @@ def train_dense(
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = ClassTask(recipe, (fit, validation), (one, other), device)
+    # A checkpoint holds all weights: loading the initial ones would only cost time.
     if weights is not None and not (folder / FILE).exists():
         start_from(task.encoder.get_submodule("backbone"), weights)
     phases = (Phase(recipe.epochs, False, False, recipe.rate, patience=recipe.patience),)

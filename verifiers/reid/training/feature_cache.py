@@ -1,4 +1,4 @@
-"""What a network sees in many images, kept on disk as it comes: a stopped training goes on where it was."""
+"""On-disk cache of features, from which an interrupted training continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = np.dtype(np.float32).itemsize
 
 
 def name_of(examples: TrainingDataset, *facts: object) -> str:
-    """A name for rows of these images, in this order, made by what the facts say."""
+    """Cache name for features of these images, in this order, computed by what ``facts`` describe."""
     told = "\n".join((examples.digest, *map(str, examples.paths), *map(repr, facts)))
     return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
@@ -29,16 +29,22 @@ def cached_features(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
-    """Compute rows a batch at a time into a file; those that an earlier call left there are taken from it.
+    """Compute features in batches into a file, continuing after those that it already holds.
 
     Parameters
     ----------
     file : Path
-        It lies in the folder of the unfinished training and goes with it; it is for its owner alone.
-    shape : tuple of int
-        How many rows, and how long each is.
+        The cache, readable by its owner only; in the folder of the unfinished training.
+    shape : (int, int)
+        Number and length of the rows.
+    batch : int
+        Rows per call of ``compute``.
     compute : callable
-        Gives the rows of a range of places, ``(len, length)`` float32.
+        Computes the rows of a range, float32, shape (len, length).
+    hears : TrainingProgress
+        Receives the number of finished rows.
+    stops : Cancellation
+        Checked before every batch.
 
     Raises
     ------
@@ -51,6 +57,7 @@ def cached_features(
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "r+b") as kept:
         whole = min(os.fstat(descriptor).st_size // (_NUMBER * length), count)
+        # Rows of an unfinished batch are computed again, so that batches equal those of an uninterrupted run.
         done = whole if whole == count else whole // batch * batch
         kept.truncate(done * _NUMBER * length)
         kept.seek(0, os.SEEK_END)

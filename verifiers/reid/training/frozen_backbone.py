@@ -1,8 +1,8 @@
-"""The recipe for a CPU: packaged ImageNet features stay as they are, a linear map of them is learned.
+"""Recipe ``frozen``, for a CPU: a linear map of the packaged ImageNet features, which stay frozen.
 
-The features of all images are computed once. Their principal directions on the fitting part, half
-whitened, start a linear map that the supervised contrastive loss (Khosla et al. 2020) then adapts; the epoch
-that does best on the validation part is kept.
+The features of all images are computed once. A linear map starts at their half-whitened principal directions
+on the training split and is adapted by the supervised contrastive loss (Khosla et al. 2020). The epoch with
+the best validation mAP@R is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True, slots=True)
 class FrozenRecipe:
-    """Every choice of the recipe."""
+    """Hyperparameters of the recipe."""
 
     name: str = "frozen"
     dimension: int = 256
@@ -51,9 +51,25 @@ def train_frozen(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> TrainedModel:
-    """Learn a linear map of frozen features.
+    """Train a linear map of frozen features.
 
-    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
+    The same images and recipe give the same weights; an interrupted training continues with the cached
+    features.
+
+    Parameters
+    ----------
+    kind : ModelKind
+        Retrieval or verification; the latter also fits the score of a distance.
+    fit, validation : TrainingDataset
+        Training and validation split.
+    recipe : FrozenRecipe
+        Hyperparameters.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
     """
     config = default_config(fit.modality)
     fit_features = packaged_features(fit, unfinished, hears, stops)
@@ -80,7 +96,7 @@ def train_frozen(
 def packaged_features(
     examples: TrainingDataset, unfinished: Path, hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.float32]:
-    """What the packaged network of the modality sees in all images, ``(n, d)``; kept in ``unfinished``."""
+    """Features of all images by the packaged model, shape (n, d), cached in ``unfinished``."""
     model = packaged_retrieval(examples.modality)
     hears.stage("features", len(examples))
 
@@ -94,9 +110,25 @@ def packaged_features(
 def half_whitened(
     features: NDArray[np.float32], dimension: int, whitening: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weight and bias of the principal directions, each divided by its deviation to the power."""
+    """Principal directions, divided by a power of their deviations.
+
+    Parameters
+    ----------
+    features : array of float32, shape (n, d)
+        Features.
+    dimension : int
+        Largest number of directions.
+    whitening : float
+        The power; 1 whitens fully, 0 not at all.
+
+    Returns
+    -------
+    tuple of arrays of float64, shapes (directions, d) and (directions,)
+        Weight and bias of the linear map.
+    """
     mean = features.mean(0, dtype=np.float64)
     _, deviations, directions = np.linalg.svd(features - mean, full_matrices=False)
+    # Directions without variance have no scale to divide by.
     kept = min(dimension, int((deviations > 1e-6 * deviations[0]).sum()))
     scale = deviations[:kept, None] ** whitening
     weight = directions[:kept] / scale * float(deviations[0]) ** whitening
@@ -118,7 +150,7 @@ def _adapt(
     start: tuple[NDArray[np.float64], NDArray[np.float64]],
     recipe: FrozenRecipe,
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], list[Mapping[str, float]]]:
-    """Full-batch SupCon from the start; the epoch with the best validation mAP@R."""
+    """Supervised contrastive training on full batches; returns the epoch with the best validation mAP@R."""
     best = start
     reached = mean_average_precision(_project(other_features, *start), other_patients)
     log: list[Mapping[str, float]] = []
@@ -145,16 +177,28 @@ def _adapt(
 
 
 def _fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dict[str, Tensor]:
-    """From the distance of two vectors to a score."""
+    """Fit the score of the distance of two embeddings."""
     one, other = np.triu_indices(len(vectors), 1)
     distances = np.linalg.norm(vectors[one] - vectors[other], axis=1)
     return fit_line(distances, patients[one] == patients[other])[0]
 
 
 def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict[str, Tensor], float]:
-    """Logistic regression of "same patient" on a value of pairs, both answers weighing the same.
+    """Logistic regression of "same patient" on a value per pair, with equal weight for both classes.
 
-    Returns the weight and the bias by name, and the loss.
+    Parameters
+    ----------
+    values : array of float32, shape (pairs,)
+        Value of each pair.
+    same : array of bool, shape (pairs,)
+        Whether the pair is genuine.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Weight and bias by name.
+    float
+        The loss.
     """
     given, wanted = torch.from_numpy(values).double(), torch.from_numpy(same).double()
     centre, width = given.mean(), given.std().clamp(min=1e-9)
@@ -166,7 +210,7 @@ def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict
     def loss() -> Tensor:
         optimizer.zero_grad()
         logits = scaled * line[0] + line[1]
-        # A little decay keeps the line finite where the two are told apart without an error.
+        # Weight decay keeps the slope finite where the classes are perfectly separable.
         value = F.binary_cross_entropy_with_logits(logits, wanted, balance, reduction="sum")
         value = value + 1e-4 * line[0] ** 2
         value.backward()  # type: ignore[no-untyped-call]
@@ -189,19 +233,19 @@ class TrainedModel:
     Attributes
     ----------
     network
-        Facts from which ``networks.build.build_network`` makes it.
+        Arguments of `medsanitize.verifiers.reid.models.networks.build.build_network`.
     weights
-        Its state by name.
+        State of the network by name.
     dimension
-        Length of its vectors.
+        Length of an embedding.
     preprocessing
-        What is done to a picture first.
+        Preprocessing of the images.
     scoring
         How a pair is scored; ``Scoring.NONE`` for retrieval.
     score
         Weights of that score by name.
     log
-        One line an epoch: ``epoch``, ``loss`` and measures on the validation part by name.
+        One entry per epoch: ``epoch``, ``loss`` and validation measures by name.
     """
 
     network: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The images of a training, prepared once and kept as bytes on disk, so that an epoch reads no file twice."""
+"""On-disk cache of preprocessed images, so that every file is read once per training."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ CHUNK = 64
 
 @dataclass(frozen=True, slots=True)
 class PreprocessedImages:
-    """Images as ``(n, channels, size, size)`` bytes, one channel for grey, with their patients.
+    """Preprocessed images as bytes, with their patients.
 
     Attributes
     ----------
     values
-        Mapped from a file where there are too many for the memory.
+        Shape (n, channels, size, size), memory-mapped; one channel for gray.
     patients
-        Number of each image's patient.
+        Number of the patient of each image.
     how
-        What made the squares and what is still to be done: mean and deviation.
+        The preprocessing; mean and deviation are applied later.
     """
 
     values: NDArray[np.uint8]
@@ -43,12 +43,12 @@ class PreprocessedImages:
         return len(self.values)
 
     def batch(self, places: NDArray[np.intp], device: torch.device) -> Tensor:
-        """Images in [0, 1], ``(len(places), channels, size, size)`` float32."""
+        """Images in [0, 1], float32, shape (len(places), channels, size, size)."""
         chosen = torch.from_numpy(np.ascontiguousarray(self.values[places]))
         return chosen.to(device, non_blocking=True).float() / 255
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Three channels, less the mean, by the deviation."""
+        """Expand to three channels and normalize by mean and deviation."""
         mean, deviation = (
             torch.tensor(one, device=images.device).reshape(1, 3, 1, 1)
             for one in (self.how.mean, self.how.deviation)
@@ -59,9 +59,20 @@ class PreprocessedImages:
 def preprocess_images(
     examples: TrainingDataset, how: Preprocessing, file: Path, hears: TrainingProgress, stops: Cancellation
 ) -> PreprocessedImages:
-    """Prepare all images into a file, or take the file where it is complete.
+    """Preprocess all images into a file, or use the file if it is complete.
 
-    The file lies in the folder of the unfinished training and goes with it.
+    Parameters
+    ----------
+    examples : TrainingDataset
+        The images.
+    how : Preprocessing
+        The preprocessing.
+    file : Path
+        The cache, in the folder of the unfinished training.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
     """
     channels = 1 if how.channels is Channels.GREY else 3
     shape = (len(examples), channels, how.size, how.size)
@@ -82,7 +93,7 @@ def preprocess_images(
 def _prepared(
     paths: Sequence[Path], how: Preprocessing, channels: int
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """Squares of chunks of images in order; by several processes where there are images enough."""
+    """Yield chunks of preprocessed images in order; with many images, from several processes."""
     chunks = [(start, paths[start : start + CHUNK], how, channels) for start in range(0, len(paths), CHUNK)]
     processes = min(os.cpu_count() or 1, 16)
     if len(chunks) < 16 or processes < 2:
@@ -93,7 +104,7 @@ def _prepared(
 
 
 def _alone() -> None:
-    """One thread in a process for every core: more would only wait for one another."""
+    """Limit a process to one thread, as there is a process for every core."""
     threadpool_limits(1)
 
 
@@ -101,6 +112,7 @@ def _chunk(
     task: tuple[int, Sequence[Path], Preprocessing, int],
 ) -> tuple[int, NDArray[np.uint8]]:
     start, paths, how, channels = task
+    # Mean 0 and deviation 1: normalization comes after augmentation, which needs values in [0, 1].
     plain = Preprocessing(how.size, how.fit, how.channels, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     squares = [prepare(read_image(path), plain)[:channels] for path in paths]
     return start, np.rint(np.clip(np.stack(squares), 0, 1) * 255).astype(np.uint8)

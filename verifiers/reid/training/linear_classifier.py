@@ -1,7 +1,7 @@
-"""A classifier for a CPU: packaged ImageNet features stay as they are, a map of them and classes are learned.
+"""Recipe ``frozen`` of a classifier, for a CPU: a linear map of the frozen packaged features, and classes.
 
-The map starts at the principal directions of the features, half whitened, so that vectors which the labels
-say nothing about stay as near as they were; cross entropy then turns it towards what tells classes apart.
+The map starts at the half-whitened principal directions of the features, so that images that the labels do
+not separate remain similar; cross entropy then adapts it to the classes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True, slots=True)
 class LinearRecipe:
-    """Every choice of the recipe.
+    """Hyperparameters of the recipe.
 
     Attributes
     ----------
     dimension
-        Length of a vector.
+        Length of an embedding.
     whitening
-        Power of the deviations that the principal directions are divided by.
+        Power of the deviations by which the principal directions are divided.
     rate, head_rate, decay
-        Learning rates of the map and of the layer of classes, and AdamW's decay of both.
+        Learning rates of the map and of the class layer, and AdamW's weight decay.
     sharpness
-        What vectors of unit length are multiplied by before the layer of classes.
-    epochs, patience
-        Full batches at most, and those without a lower validation loss after which it ends.
+        Factor of the unit-length embeddings before the class layer.
+    epochs
+        Largest number of epochs, each one full batch.
+    patience
+        Epochs without a lower validation loss after which the training ends.
     """
 
     name: str = "frozen"
@@ -61,9 +63,23 @@ def train_linear(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> TrainedModel:
-    """Learn a map of packaged features and its classes; the epoch with the lowest validation loss is kept.
+    """Train a linear map of packaged features and its classes; keep the epoch with the lowest loss.
 
-    The same images and recipe give the same weights; stopped, the same call goes on where it stood.
+    The same images and recipe give the same weights; an interrupted training continues with the cached
+    features.
+
+    Parameters
+    ----------
+    fit, validation : ClassifiedDataset
+        Training and validation split.
+    recipe : LinearRecipe
+        Hyperparameters.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
     """
     modality = fit.examples.modality
     config = default_config(modality)
@@ -78,6 +94,7 @@ def train_linear(
         weights={**features, "projection.weight": learned["map"], "projection.bias": learned["shift"]},
         dimension=len(learned["map"]),
         preprocessing=config.preprocessing,
+        # The factor becomes part of the weights, so that the model needs no further parameter.
         score={CLASS_WEIGHT: recipe.sharpness * learned["classes"], CLASS_BIAS: learned["bias"]},
         log=log,
     )
@@ -135,7 +152,7 @@ def _judged(
     state: Mapping[str, Tensor],
     recipe: LinearRecipe,
 ) -> tuple[Tensor, float]:
-    """Loss and balanced accuracy of a part."""
+    """Loss and balanced accuracy of a split."""
     vectors = F.normalize(torch.from_numpy(features) @ state["map"].T + state["shift"])
     logits = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
     wanted = torch.from_numpy(images.classes)

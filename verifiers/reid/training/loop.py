@@ -1,4 +1,4 @@
-"""The loop that every trained network goes through: phases of epochs of steps, and where it stands."""
+"""Training loop of all networks: phases of epochs of steps, resumable at every step."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from torch import Tensor, nn
 
 
 class Task(Protocol):
-    """What is trained, and on what."""
+    """A training task: network, data and loss."""
 
     @property
     def network(self) -> nn.Module:
-        """Everything that is trained and kept."""
+        """Everything that is trained and saved."""
 
     @property
     def encoder(self) -> nn.Module:
-        """What makes the vectors; it has a ``backbone``."""
+        """The network that computes embeddings; it has a ``backbone``."""
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
         """Batches of an epoch; the first axis counts images or pairs."""
@@ -43,13 +43,13 @@ class Task(Protocol):
         """Loss of one batch."""
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """What chooses the epoch, more being better, and the measures for the log."""
+        """The measure that selects the epoch, higher is better, and the measures for the log."""
 
     def memory(self) -> dict[str, Tensor]:
-        """What the loss remembers of earlier batches."""
+        """State of the loss from earlier batches."""
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Take what ``memory`` gave."""
+        """Restore the output of ``memory``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,16 @@ class Phase:
 
     Attributes
     ----------
+    epochs
+        Largest number of epochs.
     head_only
-        The backbone is frozen, its batch normalisation too.
+        Whether the backbone is frozen, including its batch normalization.
     cycle
-        SGD on one cycle of the learning rate; otherwise Adam at a constant rate.
+        SGD with one cycle of the learning rate; otherwise Adam with a constant rate.
+    rate, decay
+        Largest learning rate, and weight decay.
     patience
-        Epochs without a better measure after which the phase ends; 0: never.
+        Epochs without a better measure after which the phase ends; 0 for no limit.
     """
 
     epochs: int
@@ -76,7 +80,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class TrainingFolder:
-    """Where the unfinished training lies, what made it, and who listens."""
+    """Folder of an unfinished training, digest of its inputs, progress and cancellation."""
 
     folder: Path
     made_by: str
@@ -87,15 +91,35 @@ class TrainingFolder:
 def train_network(
     task: Task, phases: tuple[Phase, ...], seed: int, place: TrainingFolder
 ) -> tuple[Mapping[str, Tensor], tuple[Mapping[str, float], ...]]:
-    """Train, from the checkpoint where there is one.
+    """Train a network, from its checkpoint if there is one.
 
-    Every random choice is a function of the seed and the position, so an interrupted training ends with the
-    weights of an uninterrupted one (on a CPU; a GPU adds in no fixed order).
+    Every random choice is a function of seed and position, so that an interrupted training ends with the same
+    weights as an uninterrupted one (on a CPU; a GPU sums in no fixed order).
+
+    Parameters
+    ----------
+    task : Task
+        Network, data and loss.
+    phases : tuple of Phase
+        The phases in order.
+    seed : int
+        Seed of all random choices.
+    place : TrainingFolder
+        Folder of the checkpoint.
 
     Returns
     -------
-    weights, log
-        State of the network at the epoch with the best measure, and one entry an epoch.
+    weights : mapping of str to Tensor
+        State of the network at the epoch with the best measure.
+    log : tuple of mapping
+        One entry per epoch.
+
+    Raises
+    ------
+    UsageError
+        If the loss diverges, or the checkpoint is of another training.
+    IntegrityError
+        If the checkpoint is damaged.
     """
     position, best = Position(), dict[str, Tensor]()
     optimizer: torch.optim.Optimizer | None = None
@@ -133,7 +157,7 @@ def _epoch(
     best: Mapping[str, Tensor],
     place: TrainingFolder,
 ) -> Position:
-    """The steps of an epoch that are still ahead; a signal saves the position and raises."""
+    """Run the remaining steps of an epoch; a signal saves the position and raises."""
     key = (seed, position.phase, position.epoch)
     batches = task.batches(np.random.default_rng(key))
     place.hears.stage(f"epoch {len(position.log) + 1}", sum(len(batch) for batch in batches))
@@ -146,7 +170,9 @@ def _epoch(
             place.stops.check()
         task.network.train()
         if phase.head_only:
+            # Otherwise frozen batch normalization would still update its running statistics.
             task.encoder.get_submodule("backbone").eval()
+        # Also seeds dropout, which draws from torch's global generator.
         draw = torch.manual_seed(int(np.random.SeedSequence((*key, step)).generate_state(1)[0]))
         if phase.cycle:
             _set_rate(optimizer, position.epoch * len(batches) + step, phase.epochs * len(batches), phase)
@@ -160,7 +186,7 @@ def _epoch(
 
 
 def _judge(task: Task, position: Position) -> tuple[Position, bool]:
-    """Measure an epoch and add it to the log."""
+    """Validate after an epoch and extend the log."""
     if not np.isfinite(position.loss):
         raise UsageError(
             "The loss became infinite: the training diverged",
@@ -188,7 +214,7 @@ def _tell(phases: tuple[Phase, ...], position: Position, place: TrainingFolder) 
 
 
 def _optimizer(task: Task, phase: Phase) -> torch.optim.Optimizer:
-    """The optimizer of a phase over what it trains."""
+    """The optimizer of a phase for the parameters that it trains."""
     task.encoder.get_submodule("backbone").requires_grad_(not phase.head_only)
     trained = [one for one in task.network.parameters() if one.requires_grad]
     if phase.cycle:

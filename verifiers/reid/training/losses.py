@@ -1,4 +1,4 @@
-"""The two things the papers' networks are trained for."""
+"""Training tasks of the retrieval and verification networks of Packhäuser et al. 2022."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMBED_BATCH = 32
 def embed_preprocessed(
     encoder: nn.Module, squares: PreprocessedImages, device: torch.device
 ) -> NDArray[np.float32]:
-    """Vectors of all images in evaluation mode, float32."""
+    """Embed all images in evaluation mode, float32, shape (n, dimension)."""
     encoder.eval()
     vectors = []
     with torch.no_grad():
@@ -43,7 +43,7 @@ def embed_preprocessed(
 
 
 class RetrievalTask:
-    """Vectors near for one patient and a margin apart for two, with a memory of earlier batches."""
+    """Contrastive loss with margin and cross-batch memory: pairs are mined online, as in the paper."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class RetrievalTask:
         )
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Places of an epoch's images."""
+        """Indices of the images of each batch."""
         recipe = self._recipe
         return patient_batches(self._fit.patients, recipe.batch, recipe.together, draw)
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Of one batch and the memory."""
+        """Loss of one batch, including pairs with the memory."""
         images = augment(self._fit.batch(batch, self._device), self._recipe.augmentation, draw)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             vectors = self.network(self._fit.normalised(images))
@@ -79,20 +79,20 @@ class RetrievalTask:
         return value
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """mAP@R on the validation part."""
+        """mAP@R on the validation split."""
         vectors = embed_preprocessed(self.encoder, self._validation, self._device)
         found = mean_average_precision(vectors, self._validation.patients)
         return found, {"map_at_r": found}
 
     def memory(self) -> dict[str, Tensor]:
-        """The vectors of earlier batches, whose they are, and where the next goes."""
+        """Embeddings and patients of earlier batches, and the position of the next one."""
         place = torch.tensor([self._loss.queue_idx, int(self._loss.has_been_filled)])
         return {
             "vectors": self._loss.embedding_memory, "labels": self._loss.label_memory, "place": place
         }  # fmt: skip
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Take the memory of a checkpoint."""
+        """Restore the memory of a checkpoint."""
         self._loss.embedding_memory = memory["vectors"].to(self._device)
         self._loss.label_memory = memory["labels"].to(self._device)
         self._loss.queue_idx, filled = memory["place"].tolist()
@@ -100,7 +100,7 @@ class RetrievalTask:
 
 
 class PairScore(nn.Module):
-    """An encoder and the layer that scores ``|sigmoid(z1) - sigmoid(z2)|``."""
+    """An encoder with the layer that scores ``|sigmoid(z1) - sigmoid(z2)|`` (Fig. 8 of the paper)."""
 
     def __init__(self, encoder: nn.Module, dimension: int) -> None:
         super().__init__()
@@ -108,13 +108,13 @@ class PairScore(nn.Module):
         self.score = nn.Linear(dimension, 1)
 
     def forward(self, one: Tensor, other: Tensor) -> Tensor:
-        """Logit of each pair of vectors, ``(n,)``."""
+        """Compute the logit of each pair of embeddings, shape (n,)."""
         value: Tensor = self.score((torch.sigmoid(one) - torch.sigmoid(other)).abs())
         return value[:, 0]
 
 
 class VerificationTask:
-    """A score of pairs by cross entropy; impostor pairs are drawn again each epoch."""
+    """Cross entropy of the score of pairs; impostor pairs are drawn again each epoch (RNP in the paper)."""
 
     def __init__(
         self,
@@ -136,11 +136,11 @@ class VerificationTask:
         self._pairs = np.concatenate([genuine, impostors])
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Places of an epoch's pairs of images."""
+        """Indices of the pairs of images of each batch, shape (n, 2)."""
         return pair_batches(self._fit.patients, self._recipe.batch, draw)
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Of one batch of pairs; both branches see one tall batch."""
+        """Loss of one batch of pairs; both branches are one batch of twice the size."""
         images = self._fit.batch(batch.T.reshape(-1), self._device)
         images = self._fit.normalised(augment(images, self._recipe.augmentation, draw))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
@@ -151,7 +151,7 @@ class VerificationTask:
         return F.binary_cross_entropy_with_logits(self.network(one, other), wanted)
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Minus the loss on the validation part's genuine and as many fixed impostor pairs."""
+        """Negated loss on the genuine pairs of the validation split and as many fixed impostor pairs."""
         vectors = torch.from_numpy(embed_preprocessed(self.encoder, self._validation, self._device))
         one, other = self._pairs.T
         same = self._validation.patients[one] == self._validation.patients[other]
@@ -161,8 +161,8 @@ class VerificationTask:
         return -float(loss), {"validation_loss": float(loss)}
 
     def memory(self) -> dict[str, Tensor]:
-        """Nothing."""
+        """No state."""
         return {}
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Nothing."""
+        """No state."""

@@ -1,4 +1,4 @@
-"""The learning rate's one cycle (Smith and Topin 2019) as a function of the step: resuming is exact."""
+"""One-cycle learning rate (Smith and Topin 2019) as a function of the step, so that a resume is exact."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ MOMENTA = (0.95, 0.85)
 def one_cycle(step: int, steps: int, largest: float) -> tuple[float, float]:
     """Learning rate and momentum at a step from 0 to ``steps - 1``.
 
-    The rate rises from a 25th of the largest along a cosine for 30 % of the steps and falls to a 250,000th
-    of it; momentum goes the other way, from 0.95 to 0.85 and back.
+    The rate rises along a cosine from 1/25 of ``largest`` during 30 % of the steps and falls to 1/250,000 of
+    it; momentum falls from 0.95 to 0.85 and rises again. With the largest rate of Packhäuser et al. 2022,
+    0.1584, it starts at their lower bound, 0.0063.
     """
     peak = RISING * steps - 1
     low = largest / BEGIN

@@ -1,4 +1,4 @@
-"""What a person reads of a training: the model card and the curves."""
+"""Model card and training curves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LITE = """ The features below the learned map are EfficientNet-Lite0 trained on
 
 
 def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calibration: str) -> bytes:
-    """The model card; ``calibration`` is a sentence."""
+    """Render the model card; ``calibration`` is a sentence for it."""
     excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     network = str(config.network["name"])
     text = _CARD.format(
@@ -72,7 +72,7 @@ def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calib
 
 
 def curves(log: Sequence[Mapping[str, float]]) -> bytes:
-    """The loss and the measures by epoch as an SVG picture; the same log gives the same bytes."""
+    """Plot loss and measures by epoch as SVG; the same log gives the same bytes."""
     import matplotlib as mpl
 
     mpl.use("Agg")

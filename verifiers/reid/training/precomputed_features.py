@@ -1,4 +1,4 @@
-"""What ImageNet's network sees in a holder's images, by ONNX Runtime: several times faster than torch."""
+"""ImageNet features by ONNX Runtime, several times faster than torch on a CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 
 class _Pooled(nn.Module):
-    """Maps of some groups on a grid, one after the other in a row."""
+    """Feature maps of some groups on a grid, concatenated."""
 
     def __init__(self, size: int, groups: Sequence[int], grid: int, rescaling: Rescaling | None) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Pooled(nn.Module):
 
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
-    """The default of the modality at this size; a radiograph is evened first."""
+    """Default preprocessing of a modality at this size; the contrast of radiographs is equalized."""
     look = ContrastMode.EVEN if modality is Modality.RADIOGRAPH else ContrastMode.AS_IS
     return replace(default_config(modality).preprocessing, size=size, look=look)
 
@@ -58,9 +58,31 @@ def pooled_maps(
     stops: Cancellation,
     rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
-    """Of each group, the maps of all images on the grid, ``(n, channels, grid, grid)``.
+    """Feature maps of each group for all images, pooled to a grid.
 
-    The squares that are prepared may be scaled down once more first.
+    Parameters
+    ----------
+    examples : TrainingDataset
+        The images.
+    how : Preprocessing
+        Their preprocessing.
+    groups : sequence of int
+        Groups whose feature maps are used.
+    grid : int
+        Size of the grid.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
+    rescaling : Rescaling, optional
+        Further downscaling of the preprocessed images.
+
+    Returns
+    -------
+    list of Tensor, shape (n, channels, grid, grid) each
+        One entry per group.
     """
     network = _Pooled(how.size, groups, grid, rescaling).eval()
     network.backbone.load_state_dict(imagenet_weights())
@@ -79,7 +101,7 @@ def vectors_of(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
-    """What a network in evaluation mode makes of all images, ``(n, length)``; kept in ``unfinished``."""
+    """Output of a network in evaluation mode for all images, shape (n, length), cached in ``unfinished``."""
     graph = to_onnx(network, how.size)
     session = open_session(graph, os.cpu_count() or 1)
     hears.stage("features", len(examples))

@@ -1,4 +1,4 @@
-"""The recipes of the papers: every hyper-parameter in one place."""
+"""Training recipes: the hyperparameters of each, in one place."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from medsanitize.verifiers.reid.training.second_order_pooling import MomentsReci
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """How much an image may be changed at random while training; the defaults change nothing.
+    """Largest random changes of a training image; the defaults change nothing.
 
     Attributes
     ----------
     shift
-        Up to this share of the side, in either direction.
+        Share of the image size, in both directions.
     scale
-        Larger or smaller by up to this share.
+        Relative change of size, up and down.
     degrees
-        Turned by up to so many.
+        Rotation, in degrees.
     contrast, brightness
-        Values times up to ``1 +- contrast``, plus up to ``brightness`` of the range.
+        Factor of up to ``1 +- contrast``, and offset of up to ``brightness`` of the range.
     """
 
     shift: float = 0.0
@@ -40,24 +40,24 @@ MILD = Augmentation(shift=0.05, scale=0.1, degrees=7.0, contrast=0.2, brightness
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRecipe:
-    """Siamese retrieval (Packhäuser et al. 2022): contrastive loss with a memory of earlier batches.
+    """Siamese retrieval (Packhäuser et al. 2022): contrastive loss with cross-batch memory.
 
     Attributes
     ----------
     size
-        Side of the square, pixels.
+        Input size, pixels.
     head_epochs, all_epochs
-        With the backbone frozen, then with everything; one cycle of the learning rate each.
+        Epochs with a frozen backbone, then of the whole network; one learning rate cycle each.
     rate
-        Largest of the cycle; it begins at a 25th of that: 0.0063.
+        Largest learning rate of a cycle, which starts at 1/25 of it: 0.0063.
     margin
-        Of the contrastive loss, on vectors of unit length.
+        Margin of the contrastive loss for embeddings of unit length.
     memory
-        Vectors of earlier images that a batch is compared with as well: four batches.
+        Embeddings of earlier batches that take part in the loss: four batches.
     together
-        Up to so many images of one patient are kept in one batch, and never one alone.
+        Largest number of images of one patient in sequence; at least two.
     patience
-        Epochs of the second cycle without a better validation mAP@R after which it ends; 0: never.
+        Epochs of the second cycle without a better validation mAP@R after which it ends; 0 for no limit.
     """
 
     name: str
@@ -87,9 +87,9 @@ class VerificationRecipe:
     Attributes
     ----------
     epochs
-        At most; the paper names no number, its patience ends the training.
+        Largest number of epochs; the paper names none and stops by its patience.
     patience
-        Epochs without a lower validation loss.
+        Epochs without a lower validation loss after which the training ends.
     """
 
     name: str
@@ -150,9 +150,16 @@ VERIFICATION: dict[str, Recipe] = {
 
 
 def recipe_for(kind: ModelKind, name: str | None, weights: str | None = None) -> Recipe:
-    """The recipe of a name; without one the paper's where a GPU and weights to start from are there.
+    """Find a recipe by name.
 
-    Without either it is the first: moments, match.
+    Parameters
+    ----------
+    kind : ModelKind
+        Retrieval or verification.
+    name : str or None
+        Without a name: ``paper`` if there are a GPU and initial weights, else ``moments`` or ``match``.
+    weights : str, optional
+        Initial weights.
 
     Raises
     ------

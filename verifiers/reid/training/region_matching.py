@@ -1,7 +1,7 @@
-"""The verification recipe for a CPU: images are matched place by place; only a line is fitted to who is who.
+"""Recipe ``match`` of a verification model, for a CPU: region matching, with a fitted score.
 
-As in the retrieval recipe (``training.moments``), what all chests have in common is learned and taken off. A
-cohort of training images then says how well an image matches people it does not show.
+As in recipe ``moments`` (`second_order_pooling`), what all chests have in common is learned and removed. A
+cohort of training images measures how well an image matches other people. Only the score uses the patients.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Impostor pairs that the line is fitted to, at most; genuine pairs are few, and all are taken.
+# Largest number of impostor pairs for the fit of the score; genuine pairs are few, and all are used.
 IMPOSTORS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class MatchRecipe:
-    """Every choice of the recipe.
+    """Hyperparameters of the recipe.
 
     Attributes
     ----------
     size, group, kept, grid, reach
-        Of the network; see `LiteMatch`.
+        Arguments of the network; see `LiteMatch`.
     cohort
-        Images of the cohort, one a patient, at most.
+        Largest number of images of the cohort, one per patient.
     most
-        Images that anything is learned from, at most.
+        Largest number of training images.
     """
 
     name: str = "match"
@@ -55,9 +55,23 @@ class MatchRecipe:
 def train_match(
     fit: TrainingDataset, recipe: MatchRecipe, unfinished: Path, hears: TrainingProgress, stops: Cancellation
 ) -> TrainedModel:
-    """Take the statistics and the cohort, and fit the line from a match to a score.
+    """Learn statistics and cohort, and fit the score of a match.
 
-    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
+    The same images and recipe give the same weights; an interrupted training continues with the cached
+    features.
+
+    Parameters
+    ----------
+    fit : TrainingDataset
+        Training split.
+    recipe : MatchRecipe
+        Hyperparameters.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
     """
     draw = np.random.default_rng(recipe.seed)
     chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
@@ -95,9 +109,10 @@ def train_match(
 def _vectors(
     network: LiteMatch, cells: Tensor, patients: NDArray[np.int64], shown: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Vectors whose cohort leaves out the patient that the image shows."""
+    """Embeddings whose cohort statistics exclude the patient of the image."""
     vectors = []
     for own, patient in zip(cells, patients, strict=True):
+        # A genuine match in the statistics would not occur with a new patient and would bias the score.
         others = network.cohort.matches(own[None])[0][torch.from_numpy(shown != patient)]
         statistics = torch.stack([others.mean(), others.std(correction=0)])
         vectors.append(torch.cat([own.flatten(), statistics]).numpy())
@@ -105,7 +120,7 @@ def _vectors(
 
 
 def _one_a_patient(patients: NDArray[np.int64], most: int, draw: np.random.Generator) -> NDArray[np.intp]:
-    """Places of one image each of so many patients."""
+    """Indices of one image each of at most ``most`` patients."""
     _, first = np.unique(patients, return_index=True)
     return np.sort(draw.permutation(first)[:most])
 
@@ -113,7 +128,7 @@ def _one_a_patient(patients: NDArray[np.int64], most: int, draw: np.random.Gener
 def _pairs(
     patients: NDArray[np.int64], draw: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places of all genuine pairs and of some impostor pairs."""
+    """Indices of all genuine pairs and of some impostor pairs."""
     one, other = np.triu_indices(len(patients), 1)
     same = patients[one] == patients[other]
     impostors = draw.permutation(np.flatnonzero(~same))[:IMPOSTORS]

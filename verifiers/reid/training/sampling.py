@@ -1,4 +1,4 @@
-"""Which images go together into a batch; functions of the seed and the epoch alone."""
+"""Batches of images and of pairs, as functions of seed and epoch only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from numpy.typing import NDArray
 def patient_batches(
     patients: NDArray[np.int64], batch: int, together: int, draw: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """Every image that has a mate, once; images of a patient side by side.
+    """Batches with every image that has a mate once, and images of a patient in sequence.
 
-    A patient's images are parted into runs of ``together`` at most and two at least, runs are shuffled and
-    the row is cut into batches. What is left over and smaller than half a batch joins the last.
+    The images of a patient are divided into runs of two to ``together`` images. The runs are shuffled and cut
+    into batches; a remainder of less than half a batch joins the last one.
+
+    Parameters
+    ----------
+    patients : array of int64, shape (n,)
+        Patient of each image.
+    batch : int
+        Images per batch.
+    together : int
+        Largest number of images of one patient in a run.
+    draw : np.random.Generator
+        Random generator.
     """
     order = np.argsort(patients, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(patients[order])) + 1)
@@ -30,7 +41,7 @@ def patient_batches(
 
 
 def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
-    """All pairs of images of one patient, ``(n, 2)``."""
+    """All pairs of images of one patient, shape (n, 2)."""
     order = np.argsort(patients, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(patients[order])) + 1)
     pairs = [np.stack(np.triu_indices(len(group), 1), 1) for group in groups]
@@ -38,7 +49,7 @@ def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Generator) -> NDArray[np.intp]:
-    """Random pairs of images of two patients, ``(count, 2)``."""
+    """Random pairs of images of two patients, shape (count, 2)."""
     found = np.empty((0, 2), np.intp)
     while len(found) < count:
         pairs = draw.integers(len(patients), size=(count, 2))
@@ -49,7 +60,7 @@ def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Gene
 def pair_batches(
     patients: NDArray[np.int64], batch: int, draw: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """All genuine pairs and as many impostor pairs, drawn again, shuffled: batches of ``(n, 2)``."""
+    """Shuffled batches of all genuine pairs and as many new impostor pairs, shape (n, 2) each."""
     genuine = genuine_pairs(patients)
     pairs = np.concatenate([genuine, impostor_pairs(patients, len(genuine), draw)])
     pairs = pairs[draw.permutation(len(pairs))]

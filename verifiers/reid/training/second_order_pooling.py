@@ -1,9 +1,9 @@
-"""The retrieval recipe for a CPU: what ImageNet taught stays; which of it tells people apart is learned.
+"""Recipe ``moments`` of a retrieval model, for a CPU: second-order pooling of ImageNet features.
 
-Features of radiographs by a network that never saw one agree in almost everything: all chests have ribs. What
-is learned is what that everything is, so that it can be taken off: the mean chest at every place, the
-directions along which features vary anyway, and those along which their products do. No patient is looked at
-for it, so that images of patients with one image count in full, and nothing can be learned by heart.
+To a network that was trained on other images, all chest radiographs look alike. This recipe learns what they
+have in common, to remove it: the mean chest at every location, the directions in which features vary in any
+image, and those of their products. It uses no patient IDs: images of patients with one image count in full,
+and no patient can be memorized.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from medsanitize.verifiers.reid.training.validation import mean_average_precisio
 from torch import Tensor
 from torch.nn import functional as F
 
-# Variances below these shares of the largest are noise and not divided by.
+# Variances below these shares of the largest are noise, which whitening must not amplify.
 CHANNEL_FLOOR, PRODUCT_FLOOR = 1e-4, 1e-4
-# Cells by which the mean chest is smoothed: a few hundred images know no finer one.
+# Smoothing of the mean chest in cells: a few hundred images do not determine a finer one.
 SMOOTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class MomentsRecipe:
-    """Every choice of the recipe.
+    """Hyperparameters of the recipe.
 
     Attributes
     ----------
     sizes, groups, kept, regions, products, scrambled, coarse
-        Of the network; see `LiteMoments`.
+        Arguments of the network; see `LiteMoments`.
     whitening
-        Coordinates on the coarse grid are divided by their deviation to this power.
+        Power of the deviation by which coordinates on the coarse grid are divided.
     most
-        Images that the statistics are taken from, at most.
+        Largest number of images for the statistics.
     """
 
     name: str = "moments"
@@ -78,9 +78,23 @@ def train_moments(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> TrainedModel:
-    """Take the statistics of the images; whose they are is not asked.
+    """Learn the statistics of the images, without their patients.
 
-    The same examples and recipe give the same weights; stopped, the same call goes on where it stood.
+    The same images and recipe give the same weights; an interrupted training continues with the cached
+    features.
+
+    Parameters
+    ----------
+    fit, validation : TrainingDataset
+        Training and validation split; the latter is only used for the measure in the log.
+    recipe : MomentsRecipe
+        Hyperparameters.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
     """
     how = preprocessing_for(fit.modality, recipe.sizes[0])
     facts: dict[str, Any] = {
@@ -130,7 +144,7 @@ def _learn_scale(
 
 
 def learn_cells(cells: Cells, pooled: Tensor) -> None:
-    """Mean map and whitening of the channels, from maps on the grid ``(n, channels, grid, grid)``."""
+    """Learn mean and channel whitening from pooled feature maps, shape (n, channels, grid, grid)."""
     mean = _smooth(pooled.mean(0))
     rows = (pooled - mean).permute(0, 2, 3, 1).flatten(0, 2).double()
     values, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
@@ -141,10 +155,10 @@ def learn_cells(cells: Cells, pooled: Tensor) -> None:
 
 
 def learn_products(branch: Branch, pooled: Tensor) -> None:
-    """Mean of each region's products and the whitening that all regions share."""
+    """Learn the mean of each region's products, and one whitening for all regions."""
     channels = len(branch.cells.whiten.weight)
     one, other = torch.triu_indices(channels, channels)
-    # Each product of two different channels stands twice in the moments.
+    # The moments contain every product of two different channels twice.
     twice = torch.where(one == other, 1.0, 2**0.5)
     regions = len(branch.mean)
     covariance = torch.zeros(len(one), len(one))
@@ -166,9 +180,9 @@ def learn_products(branch: Branch, pooled: Tensor) -> None:
 
 
 def learn_coarse(coarse: Coarse, pooled: Tensor, whitening: float) -> None:
-    """Principal directions of the coarse grid, divided by their deviations to a power.
+    """Learn the principal directions of the coarse grid, divided by a power of their deviations.
 
-    Fewer images than directions leave the last ones empty.
+    With fewer images than directions, the last ones stay zero.
     """
     rows = GridPool(pooled.shape[-1], COARSE)(pooled).flatten(1).double()
     mean = rows.mean(0)
@@ -189,7 +203,7 @@ def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tenso
 
 
 def _smooth(maps: Tensor) -> Tensor:
-    """A Gaussian along rows and columns; beyond an edge the edge goes on."""
+    """Smooth rows and columns by a Gaussian, repeating the edge."""
     reach = 3
     line = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * SMOOTH**2))
     line = (line / line.sum())[None, None]

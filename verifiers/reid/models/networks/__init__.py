@@ -1,1 +1,1 @@
-"""Networks in plain torch. These modules import torch at once, so they are imported where they are used."""
+"""Networks in plain torch. Importing them imports torch, so that callers import them where they are used."""

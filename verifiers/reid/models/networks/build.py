@@ -1,4 +1,4 @@
-"""From the name and arguments in config.json to a network."""
+"""Networks by the name and arguments in config.json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build_network(facts: Mapping[str, Any]) -> nn.Module:
-    """The network that ``{"name": ..., its arguments}`` describes, with weights yet to be loaded.
+    """Build a network without its weights.
+
+    Parameters
+    ----------
+    facts : mapping
+        ``name`` of the network and its arguments.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""DenseNet-121 (Huang et al. 2017), the names of its weights as torchvision and timm have them."""
+"""DenseNet-121 (Huang et al. 2017), with the weight names of torchvision and timm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOTTLENECK = 4
 
 
 class DenseLayer(nn.Module):
-    """Some new maps of all the maps so far, through a 1x1 and a 3x3 convolution."""
+    """Computes new feature maps from all previous ones by a 1x1 and a 3x3 convolution."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -26,14 +26,14 @@ class DenseLayer(nn.Module):
         self.conv2 = nn.Conv2d(inner, growth, 3, padding=1, bias=False)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """``growth`` maps."""
+        """Compute ``growth`` new feature maps."""
         inner = self.conv1(self.relu1(self.norm1(maps)))
         made: Tensor = self.conv2(self.relu2(self.norm2(inner)))
         return made
 
 
 class DenseBlock(nn.Module):
-    """Layers of which each sees what all before it made."""
+    """Layers that each read the feature maps of all previous ones."""
 
     def __init__(self, depth: int, inputs: int, growth: int) -> None:
         super().__init__()
@@ -41,21 +41,21 @@ class DenseBlock(nn.Module):
             self.add_module(f"denselayer{layer + 1}", DenseLayer(inputs + layer * growth, growth))
 
     def forward(self, maps: Tensor) -> Tensor:
-        """The maps and ``depth * growth`` more."""
+        """Append ``depth * growth`` feature maps."""
         for layer in self.children():
             maps = torch.cat([maps, layer(maps)], 1)
         return maps
 
 
 class DenseNet(nn.Module):
-    """The maps before the last pooling: 1/32 of the side.
+    """DenseNet up to the feature maps before the last pooling, at 1/32 of the input size.
 
     Parameters
     ----------
     depths
-        Layers of the four blocks; (6, 12, 24, 16) is DenseNet-121.
+        Layers of the four blocks; (6, 12, 24, 16) for DenseNet-121.
     growth
-        Maps that a layer adds; 32 is DenseNet-121, the stem makes twice as many.
+        Feature maps that a layer adds, 32 for DenseNet-121; the stem has twice as many.
     """
 
     def __init__(self, depths: Sequence[int] = DEPTHS, growth: int = GROWTH) -> None:
@@ -80,26 +80,26 @@ class DenseNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight)
 
     def forward(self, images: Tensor) -> Tensor:
-        """``(n, 3, s, s)`` to ``(n, channels, s / 32, s / 32)``."""
+        """Map ``(n, 3, s, s)`` to ``(n, channels, s / 32, s / 32)``."""
         maps: Tensor = self.relu(self.features(images))
         return maps
 
 
 class DenseFeatures(nn.Module):
-    """The vector before the classifier: the mean of each map, 1,024 numbers for DenseNet-121."""
+    """Embedding before the classifier: the mean of each feature map, 1,024 numbers for DenseNet-121."""
 
     def __init__(self, depths: Sequence[int] = DEPTHS, growth: int = GROWTH) -> None:
         super().__init__()
         self.backbone = DenseNet(depths, growth)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors."""
+        """Compute the embeddings."""
         vectors: Tensor = self.backbone(images).mean((2, 3))
         return vectors
 
 
 def _transition(maps: int) -> nn.Sequential:
-    """Half as many maps of half the side."""
+    """Halve the number of feature maps and their size."""
     made = nn.Sequential()
     made.add_module("norm", nn.BatchNorm2d(maps))
     made.add_module("relu", nn.ReLU(inplace=True))

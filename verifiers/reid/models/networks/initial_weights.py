@@ -1,4 +1,4 @@
-"""Weights to start from: a file, or random ones. Nothing is fetched."""
+"""Initial weights of a backbone: a local file, or random. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ _CLASSIFIER = ("fc.", "classifier.", "head.")
 
 
 def check_start(weights: str | None, recipe: str, network: str) -> None:
-    """Raise UsageError if a recipe, unless it is the tiny one, was given no weights to start from."""
+    """Check that initial weights were given, which every recipe but ``tiny`` needs.
+
+    Raises
+    ------
+    UsageError
+        If they are missing.
+    """
     if weights is None and recipe != "tiny":
         raise UsageError(
             f"The recipe starts from ImageNet weights of a {network}, and none were given",
@@ -22,28 +28,28 @@ def check_start(weights: str | None, recipe: str, network: str) -> None:
 
 
 def start_from(backbone: nn.Module, weights: str) -> None:
-    """Load a backbone's weights.
+    """Load the initial weights of a backbone.
 
     Parameters
     ----------
-    backbone
-        The network without classifier; a classifier among the weights is left out.
-    weights
+    backbone : nn.Module
+        The network without classifier; a classifier in the file is ignored.
+    weights : str
         Path of a ``.safetensors`` file, or ``random``.
 
     Raises
     ------
     UsageError
-        If there is no such file, or it is in a format that could run code.
+        If the file does not exist, or its format could execute code.
     IntegrityError
-        If it is damaged or holds another network.
+        If it is damaged or of another network.
     """
     if weights == RANDOM:
         return
     stored = _read(_local(weights))
     kept = {name: value for name, value in stored.items() if not name.startswith(_CLASSIFIER)}
     ours = backbone.state_dict()
-    # Counters of batches play no part, and some files leave them out.
+    # Batch counters are not used, and some files omit them.
     for name in ours:
         if name.endswith("num_batches_tracked"):
             kept[name] = torch.zeros_like(ours[name])

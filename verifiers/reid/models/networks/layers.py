@@ -1,4 +1,4 @@
-"""Layers that torch does not have, or not in a form ONNX knows."""
+"""Layers that torch does not have, or not in a form that ONNX supports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class SamePad(nn.Module):
-    """The padding TensorFlow calls SAME, for inputs whose sides the stride divides."""
+    """TensorFlow's SAME padding, for input sizes that are a multiple of the stride."""
 
     def __init__(self, kernel: int, stride: int) -> None:
         super().__init__()
@@ -16,12 +16,12 @@ class SamePad(nn.Module):
         self.padding = (total // 2, total - total // 2, total // 2, total - total // 2)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Zeros around the maps; one more to the right and below where the number is odd."""
+        """Pad with zeros, one more to the right and below if the number is odd."""
         return F.pad(maps, self.padding)
 
 
 class GridPool(nn.Module):
-    """Adaptive mean or largest value on a square grid, for maps of one known side.
+    """Adaptive average or max pooling to a square grid, for feature maps of a fixed size.
 
     The bins are those of torch's adaptive pooling: cell ``i`` of ``n`` covers the rows from
     ``floor(i side / n)`` to ``ceil((i + 1) side / n)``. The mean is taken along rows, then columns.
@@ -32,14 +32,14 @@ class GridPool(nn.Module):
         self.side, self.grid, self.largest = side, grid, largest
 
     def bins(self) -> list[tuple[int, int]]:
-        """First and one past the last row of each cell."""
+        """First row of each cell, and one past its last."""
         return [
             (cell * self.side // self.grid, -(-(cell + 1) * self.side // self.grid))
             for cell in range(self.grid)
         ]
 
     def forward(self, maps: Tensor) -> Tensor:
-        """``(n, c, side, side)`` to ``(n, c, grid, grid)``."""
+        """Map ``(n, c, side, side)`` to ``(n, c, grid, grid)``."""
         for axis in (2, 3):
             parts = [maps.narrow(axis, start, end - start) for start, end in self.bins()]
             cells = [

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 (Tan and Le 2019; the Lite variant without squeeze-and-excitation, with ReLU6)."""
+"""EfficientNet-Lite0 (Tan and Le 2019; the Lite variant has no squeeze-and-excitation, and ReLU6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medsanitize.verifiers.reid.models.networks.layers import GridPool, SamePad
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Repeats, kernel, stride of the first, expansion, channels: one line a group of blocks.
+# One row per group of blocks: repeats, kernel, stride of the first, expansion, channels.
 GROUPS = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),
@@ -20,14 +20,14 @@ GROUPS = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
-# How much smaller than the input the maps after each group are.
+# Ratio of the input size to that of the feature maps after each group.
 STRIDES = (2, 4, 8, 16, 16, 32, 32)
 STEM = 32
 POOLED = 1280
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Padding, convolution without bias, and batch normalisation."""
+    """Padding, convolution without bias, and batch normalization."""
     return nn.Sequential(
         SamePad(kernel, stride) if kernel > 1 else nn.Identity(),
         nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),
@@ -36,7 +36,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups:
 
 
 class Block(nn.Module):
-    """Inverted residual: expand, one kernel a channel, project; added to its input where shapes allow."""
+    """Inverted residual block: expand, depthwise convolution, project; plus the input where shapes match."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -53,15 +53,15 @@ class Block(nn.Module):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps of the next block."""
+        """Compute the feature maps of the next block."""
         result: Tensor = self.steps(maps)
         return result + maps if self.residual else result
 
 
 class Lite0(nn.Module):
-    """Feature maps of EfficientNet-Lite0; the classifier is left out.
+    """Feature maps of EfficientNet-Lite0, without the classifier.
 
-    The side of the input must be a multiple of 32.
+    The input size must be a multiple of 32.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Lite0(nn.Module):
         self.top = nn.Sequential(convolution(inputs, POOLED, 1), nn.ReLU6())
 
     def forward(self, images: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Maps after each of the seven groups, and the maps before the classifier's pooling."""
+        """Compute the feature maps after each of the seven groups, and those before the last pooling."""
         maps = self.stem(images)
         after = []
         for group in self.groups:
@@ -87,19 +87,19 @@ class Lite0(nn.Module):
 
 
 class LiteFeatures(nn.Module):
-    """Vectors from the maps of some groups, pooled to a coarse grid, and from the top, pooled to one.
+    """Embedding from the feature maps of some groups, pooled to a coarse grid, and the pooled last ones.
 
     Parameters
     ----------
     size
-        Side of the input, pixels.
+        Input size, pixels.
     groups
-        Which groups' maps to take, 0 to 6; group 4 is the last at 1/16 of the side, 6 the last at 1/32.
+        Groups whose feature maps are used, 0 to 6; group 4 is the last at 1/16 of the input size, 6 at 1/32.
     grid
-        Side of the grid they are pooled to.
+        Size of the grid that they are pooled to.
     centred
-        A stored mean is taken away, and the rest made as long as one: values that no map lets fall below
-        zero share much that says nothing of the patient.
+        Whether a stored mean is subtracted before the final normalization: activations are never negative, so
+        that the embeddings of all patients have much in common.
     """
 
     mean: Tensor
@@ -117,7 +117,7 @@ class LiteFeatures(nn.Module):
             self.register_buffer("mean", torch.zeros(self.dimension))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Each block of the vector has unit length, and so has the whole."""
+        """Compute embeddings; each part has unit length, and so has the whole."""
         after, top = self.backbone(images)
         blocks = [pool(after[group]).flatten(1) for group, pool in zip(self.taken, self.pools, strict=True)]
         blocks.append(top.mean((2, 3)))
@@ -126,14 +126,14 @@ class LiteFeatures(nn.Module):
 
 
 class LiteProjected(nn.Module):
-    """A learned linear map of the features; vectors have unit length.
+    """Learned linear map of `LiteFeatures`; embeddings have unit length.
 
     Parameters
     ----------
     dimension
-        Length of a vector.
+        Length of an embedding.
     size, groups, grid, centred
-        Of the features, see there.
+        See `LiteFeatures`.
     """
 
     def __init__(
@@ -150,19 +150,19 @@ class LiteProjected(nn.Module):
         self.projection = nn.Linear(self.features.dimension, dimension)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors of unit length."""
+        """Compute embeddings of unit length."""
         return F.normalize(self.projection(self.features(images)))
 
 
 def lite_weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of ``Lite0`` from the names of the packaged file.
+    """Rename the weights of the packaged file to those of `Lite0`.
 
-    Both list the same layers in the same order; the kind of each and its shape are compared.
+    Both list the same layers in the same order; the kind and shape of each tensor are compared.
 
     Raises
     ------
     IntegrityError
-        If the file holds another network.
+        If the file is of another network.
     """
     ours = Lite0().state_dict()
     theirs = {name: value for name, value in stored.items() if not name.startswith("_fc.")}

@@ -1,4 +1,4 @@
-"""Cells of an image for matching in pairs, and how well the image matches people it does not show."""
+"""Cells of an image for region matching, and the match of the image with a cohort."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from medsanitize.verifiers.reid.models.networks.lite import GROUPS, STRIDES, Lit
 from medsanitize.verifiers.reid.models.networks.moments import Cells
 from torch import Tensor, nn
 
-# A cosine can be no lower.
+# Below any cosine, so that a cell out of reach is never the best match.
 OUTSIDE = -2.0
 
 
 class Cohort(nn.Module):
-    """Matches with images of a cohort: ``(n, channels, grid, grid)`` to mean and deviation, ``(n, 2)``."""
+    """Mean and deviation of the matches with a cohort: ``(n, channels, grid, grid)`` to ``(n, 2)``."""
 
     cells: Tensor
     outside: Tensor
@@ -23,32 +23,32 @@ class Cohort(nn.Module):
         self.register_buffer("outside", outside(grid, reach), persistent=False)
 
     def matches(self, cells: Tensor) -> Tensor:
-        """With each image of the cohort, ``(n, count)``; see ``models.matching``."""
+        """Match with each image of the cohort, shape (n, count); see `Matching`."""
         flat = cells.flatten(2).transpose(1, 2)[:, None]
         likeness = flat @ self.cells + self.outside
         return (likeness.amax(3).mean(2) + likeness.amax(2).mean(2)) / 2
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Of the matches of one image with every image of the cohort."""
+        """Compute mean and standard deviation over the cohort."""
         found = self.matches(cells)
         return torch.cat([found.mean(1, keepdim=True), found.std(1, correction=0, keepdim=True)], 1)
 
 
 class LiteMatch(nn.Module):
-    """Cells of one group's maps, each of unit length, and the image's matches with the cohort.
+    """Cells of the feature maps of one group, each of unit length, with the cohort statistics of the image.
 
-    A vector is the cells, channel by channel, then mean and deviation of the matches.
+    An embedding is the cells, channel by channel, followed by mean and deviation of the cohort matches.
 
     Parameters
     ----------
     size
-        Side of the input, pixels.
+        Input size, pixels.
     group, kept, grid
-        Which group's maps, how many whitened channels, and the side of the grid of cells.
+        Group of the feature maps, number of whitened channels, and size of the grid of cells.
     reach
-        How many cells away a cell may find its match, along rows and along columns.
+        Largest offset of a matching cell, in cells along rows and along columns.
     cohort
-        Number of images of the cohort.
+        Number of images in the cohort.
     """
 
     def __init__(self, size: int, group: int, kept: int, grid: int, reach: int, cohort: int) -> None:
@@ -59,14 +59,14 @@ class LiteMatch(nn.Module):
         self.cohort = Cohort(cohort, kept, grid, reach)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors for ``models.matching.match``."""
+        """Compute the embeddings for `Matching`."""
         after, _ = self.backbone(images)
         cells = self.cells(after[self.group])
         return torch.cat([cells.flatten(1), self.cohort(cells)], 1)
 
 
 def outside(grid: int, reach: int) -> Tensor:
-    """What to add to cosines of cells: nothing within reach, and beyond it what no match survives."""
+    """Penalty for pairs of cells: 0 within reach, `OUTSIDE` beyond it; shape (grid^2, grid^2)."""
     row, column = torch.arange(grid * grid) // grid, torch.arange(grid * grid) % grid
     apart = torch.maximum((row[:, None] - row).abs(), (column[:, None] - column).abs())
     return torch.where(apart > reach, OUTSIDE, 0.0)

@@ -1,9 +1,9 @@
-"""Second moments of local features by region: what is compared bears being moved, and is still one vector.
+"""Translation-tolerant second-order pooling of local features, with one vector per image.
 
-A radiograph of the same chest is never at the same place twice. Vectors of features on a fixed grid pay for
-every shift; the second moments of the features within a region do not, for ``<A, B> = sum_ij <a_i, b_j>^2``
-adds up every pair of places of the two regions, and the square lets those that agree decide. Regions are soft
-and overlap, so that place still counts at their scale.
+Two radiographs of a chest are never aligned. Features on a fixed grid suffer from every shift; the second
+moments of the features within a region do not, because ``<A, B> = sum_ij <a_i, b_j>^2`` sums over every pair
+of locations of both regions, and the square gives most weight to those that agree. Regions are soft and
+overlap, so that location still counts at their scale.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from medsanitize.verifiers.reid.models.networks.lite import GROUPS, STRIDES, Lit
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Of a region, as a share of the distance between two: neighbours overlap, those after them hardly.
+# Width of a region relative to the distance of two: neighbors overlap, regions further apart hardly do.
 WIDTH = 0.5
-# Side of the coarse grid, and how much likeness on it counts beside the likeness of the moments.
+# Size of the coarse grid, and the weight of its similarity relative to that of the moments.
 COARSE, COARSE_WEIGHT = 4, 0.5
 
 
 class Cells(nn.Module):
-    """Local features: maps on a square grid, their mean chest subtracted, channels whitened, unit length.
+    """Local features: feature maps on a grid, minus their mean, with whitened channels and unit length.
 
     Parameters
     ----------
     channels, side
-        Of the maps.
+        Number and size of the feature maps.
     grid
-        Side of the grid that they are pooled to.
+        Size of the grid that they are pooled to.
     kept
-        How many whitened channels are kept.
+        Number of whitened channels.
     """
 
     mean: Tensor
@@ -45,16 +45,16 @@ class Cells(nn.Module):
         self.whiten = nn.Conv2d(channels, kept, 1, bias=False)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """``(n, channels, side, side)`` to ``(n, kept, grid, grid)``."""
+        """Map ``(n, channels, side, side)`` to ``(n, kept, grid, grid)``."""
         return self.whitened(self.pool(maps))
 
     def whitened(self, pooled: Tensor) -> Tensor:
-        """From maps that are on the grid already."""
+        """Whiten feature maps that are already on the grid."""
         return F.normalize(self.whiten(pooled - self.mean), dim=1)
 
 
 class RegionMoments(nn.Module):
-    """Second moments of cells, weighted by each region: ``(n, c, grid, grid)`` to ``(n, regions^2, c^2)``."""
+    """Second moments of cells, weighted by region: ``(n, c, grid, grid)`` to ``(n, regions^2, c^2)``."""
 
     weights: Tensor
 
@@ -63,7 +63,7 @@ class RegionMoments(nn.Module):
         self.register_buffer("weights", region_weights(grid, regions), persistent=False)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Moments of every region, row by row."""
+        """Compute the moments of every region, row by row."""
         count, channels = cells.shape[:2]
         flat = cells.reshape(count, 1, channels, -1)
         moments = (flat * self.weights[None, :, None]) @ flat.transpose(2, 3)
@@ -71,9 +71,9 @@ class RegionMoments(nn.Module):
 
 
 class RandomProjection(nn.Module):
-    """A random projection that keeps distances (Ailon and Chazelle 2009), without a matrix of its size.
+    """Random projection that preserves distances (Ailon and Chazelle 2009) without a dense matrix.
 
-    Signs at random, Hadamard matrices along rows and columns, and some of the results.
+    Random signs, Hadamard matrices along rows and columns, and a random selection of the result.
     """
 
     signs: Tensor
@@ -94,14 +94,14 @@ class RandomProjection(nn.Module):
         self.register_buffer("right", _hadamard(self.columns) / math.sqrt(self.columns), persistent=False)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """``(n, length)`` to ``(n, dimension)``."""
+        """Map ``(n, length)`` to ``(n, dimension)``."""
         padded = F.pad(vectors, (0, len(self.signs) - self.length)) * self.signs
         mixed = self.left @ padded.reshape(-1, self.rows, self.columns) @ self.right
         return mixed.flatten(1).index_select(1, self.kept)
 
 
 class Branch(nn.Module):
-    """One group's maps as a vector of unit length: cells, moments of regions, whitened products."""
+    """Embedding of the feature maps of one group: cells, moments by region, whitened products."""
 
     mean: Tensor
 
@@ -113,13 +113,13 @@ class Branch(nn.Module):
         self.register_buffer("mean", torch.zeros(regions * regions, products))
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Every region weighs the same."""
+        """Compute vectors of unit length; every region has the same weight."""
         regions = self.whiten(self.moments(self.cells(maps))) - self.mean
         return F.normalize(F.normalize(regions, dim=2).flatten(1))
 
 
 class Coarse(nn.Module):
-    """One group's maps on a coarse grid, half whitened: ``(n, channels, side, side)`` to ``(n, kept)``."""
+    """Coarse grid of one group's maps, partly whitened: ``(n, channels, side, side)`` to ``(n, kept)``."""
 
     def __init__(self, channels: int, side: int, kept: int) -> None:
         super().__init__()
@@ -127,17 +127,17 @@ class Coarse(nn.Module):
         self.project = nn.Linear(channels * COARSE**2, kept)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Vectors of unit length."""
+        """Compute vectors of unit length."""
         return F.normalize(self.project(self.pool(maps).flatten(1)))
 
 
 class Scale(nn.Module):
-    """One scale of an image as a vector of unit length.
+    """Embedding of one scale of an image, of unit length.
 
     Parameters
     ----------
     size
-        Side that the image is scaled to, pixels.
+        Size of the scaled image, pixels.
     groups, kept, regions, products, scrambled, coarse
         See `LiteMoments`.
     """
@@ -165,7 +165,7 @@ class Scale(nn.Module):
         self.scramble = RandomProjection(len(self.taken) * regions**2 * products, scrambled, seed=size)
 
     def forward(self, after: list[Tensor]) -> Tensor:
-        """From the maps after each group."""
+        """Compute vectors from the feature maps after each group."""
         parts = [branch(after[group]) for group, branch in zip(self.taken, self.branches, strict=True)]
         fine = F.normalize(self.scramble(torch.cat(parts, 1)))
         parts = [layer(after[group]) for group, layer in zip(self.taken, self.coarse, strict=True)]
@@ -174,25 +174,25 @@ class Scale(nn.Module):
 
 
 class LiteMoments(nn.Module):
-    """Vectors of unit length from the moments of some groups' maps, and from the maps on a coarse grid.
+    """Embedding from second-order pooling and a coarse grid at several scales, of unit length.
 
     Parameters
     ----------
     sizes
-        Sides that an image is seen at, pixels, multiples of 32; the first is that of the input. The cells of
-        each are as many as the last maps have places.
+        Image sizes in pixels, multiples of 32; the first is that of the input. The grid of cells at each is
+        as large as the last feature maps.
     groups
-        Which groups' maps to take, as in `LiteFeatures`.
+        Groups whose feature maps are used, as in `LiteFeatures`.
     kept
         Whitened channels of each group.
     regions
-        Side of the grid of regions.
+        Size of the grid of regions.
     products
         Whitened products of a region.
     scrambled
-        Numbers that the moments of one size become.
+        Length of the projected moments of one scale.
     coarse
-        Numbers that each group's coarse grid becomes.
+        Length of the vector of each group's coarse grid.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class LiteMoments(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors of unit length; every scale weighs the same."""
+        """Compute embeddings of unit length; every scale has the same weight."""
         seen = [
             scale(self.backbone(rescaling(images))[0])
             for scale, rescaling in zip(self.scales, self.rescalings, strict=True)
@@ -224,7 +224,7 @@ class LiteMoments(nn.Module):
 
 
 class Rescaling(nn.Module):
-    """Squares of one size from squares of another that is not smaller, by a triangle as wide as the scale."""
+    """Downscaling of square images by a triangle filter as wide as the scale."""
 
     matrix: Tensor
     turned: Tensor
@@ -240,12 +240,12 @@ class Rescaling(nn.Module):
         self.same = given == wanted
 
     def forward(self, images: Tensor) -> Tensor:
-        """``(n, 3, given, given)`` to ``(n, 3, wanted, wanted)``."""
+        """Map ``(n, 3, given, given)`` to ``(n, 3, wanted, wanted)``."""
         return images if self.same else self.matrix @ images @ self.turned
 
 
 def region_weights(grid: int, regions: int) -> Tensor:
-    """Gaussian weight of each cell in each region, ``(regions^2, grid^2)``; each region has unit length."""
+    """Gaussian weight of each cell in each region, shape (regions^2, grid^2); rows have unit length."""
     step = grid / regions
     centres = (torch.arange(regions, dtype=torch.float64) + 0.5) * step - 0.5
     apart = (torch.arange(grid, dtype=torch.float64)[None] - centres[:, None]) / (WIDTH * step)

@@ -1,4 +1,4 @@
-"""ResNet-50 (He et al. 2016), the names of its weights as torchvision and timm have them."""
+"""ResNet-50 (He et al. 2016), with the weight names of torchvision and timm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPANSION = 4
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 (with the stride), 1x1; added to the input, which a convolution adapts where shapes differ."""
+    """Bottleneck block: 1x1, 3x3 with the stride, 1x1; plus the input, projected where shapes differ."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps of the next block."""
+        """Compute the feature maps of the next block."""
         inner = self.relu(self.bn1(self.conv1(maps)))
         inner = self.relu(self.bn2(self.conv2(inner)))
         summed: Tensor = self.relu(self.bn3(self.conv3(inner)) + self.downsample(maps))
@@ -40,14 +40,14 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """The maps before the last pooling: 1/32 of the side, ``32 * width`` of them.
+    """ResNet up to the ``32 * width`` feature maps before the last pooling, at 1/32 of the input size.
 
     Parameters
     ----------
     depths
-        Blocks of the four stages; (3, 4, 6, 3) is ResNet-50.
+        Blocks of the four stages; (3, 4, 6, 3) for ResNet-50.
     width
-        Maps of the stem; 64 is ResNet-50.
+        Feature maps of the stem; 64 for ResNet-50.
     """
 
     def __init__(self, depths: Sequence[int] = DEPTHS, width: int = WIDTH) -> None:
@@ -70,7 +70,7 @@ class ResNet(nn.Module):
         _start(self)
 
     def forward(self, images: Tensor) -> Tensor:
-        """``(n, 3, s, s)`` to ``(n, channels, s / 32, s / 32)``."""
+        """Map ``(n, 3, s, s)`` to ``(n, channels, s / 32, s / 32)``."""
         maps: Tensor = self.maxpool(self.relu(self.bn1(self.conv1(images))))
         for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
             maps = layer(maps)
@@ -79,7 +79,7 @@ class ResNet(nn.Module):
 
 @torch.no_grad()
 def _start(network: nn.Module) -> None:
-    """Random weights as in the paper (He et al. 2015)."""
+    """Initialize with random weights (He et al. 2015)."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")

@@ -1,4 +1,4 @@
-"""The two networks of Packhäuser et al. 2022; both branches of a pair share one."""
+"""The retrieval and the verification network of Packhäuser et al. 2022; both branches share the weights."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ HIDDEN = 2048
 
 
 class SiameseRetrieval(nn.Module):
-    """ResNet, mean and largest values on a 5 x 5 grid, 100 maps, two layers to 128 numbers of unit length.
+    """Retrieval network (Packhäuser et al. 2022, Patient re-identification): embeddings of unit length.
 
-    The paper leaves what lies between the layers open: here batch normalisation, dropout of 0.5 and 0.25,
-    and one ReLU, as in the code its authors published.
+    A ResNet, average and max pooling to a 5 x 5 grid, a 1 x 1 convolution to 100 maps and two fully connected
+    layers to 128 numbers. The paper does not name what is between these layers; batch normalization, dropout
+    of 0.5 and 0.25 and one ReLU follow the code of its authors.
 
     Parameters
     ----------
     size
-        Side of the input, pixels; a multiple of 32.
+        Input size, pixels; a multiple of 32.
     dimension
-        Length of a vector.
+        Length of an embedding.
     grid
-        Side of the grid.
+        Size of the grid.
     hidden
-        Length of the first of the two layers.
+        Length of the first fully connected layer.
     depths, width
-        Of the ResNet.
+        See `ResNet`.
     """
 
     def __init__(
@@ -55,21 +56,24 @@ class SiameseRetrieval(nn.Module):
         self.second = nn.Sequential(nn.BatchNorm1d(hidden), nn.Dropout(0.25), nn.Linear(hidden, dimension))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors of unit length."""
+        """Compute embeddings of unit length."""
         maps = self.backbone(images)
         pooled = [self.maps(self.mean(maps)).flatten(1), self.maps(self.largest(maps)).flatten(1)]
         return F.normalize(self.second(self.first(torch.cat(pooled, 1))))
 
 
 class SiameseVerification(nn.Module):
-    """ResNet, the mean of each map, one layer to 128 numbers; what scores a pair of them is no part of it.
+    """Verification network (Packhäuser et al. 2022, Fig. 8) without the merging layer.
+
+    A ResNet, global average pooling and one fully connected layer to 128 numbers. The merging layer and the
+    score of a pair are in `medsanitize.verifiers.reid.models.scoring`, so that every image is embedded once.
 
     Parameters
     ----------
     dimension
-        Length of a vector.
+        Length of an embedding.
     depths, width
-        Of the ResNet.
+        See `ResNet`.
     """
 
     def __init__(self, dimension: int = 128, depths: Sequence[int] = DEPTHS, width: int = WIDTH) -> None:
@@ -78,6 +82,6 @@ class SiameseVerification(nn.Module):
         self.fc = nn.Linear(self.backbone.channels, dimension)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Vectors, before the sigmoid."""
+        """Compute embeddings, before the sigmoid."""
         vectors: Tensor = self.fc(self.backbone(images).mean((2, 3)))
         return vectors
