@@ -71,8 +71,8 @@ MANIFEST_COLUMNS: Final = ", ".join(
 """The manifest columns as a Spark DDL schema."""
 _ROWS = 10_000
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+# Without this option, Java writes counters of each process to the system's temporary folder.
 _NO_COUNTERS: Final = "-XX:-UsePerfData"
-"""Without this option, Java writes counters of each process to the system's temporary folder."""
 _HERE: Final = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_LOCAL_HOSTNAME": "localhost",

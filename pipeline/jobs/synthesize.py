@@ -1,4 +1,4 @@
-"""The command ``synthesize``: images drawn, judged, drawn again, and written with what is said of them."""
+"""The command ``synthesize``: samples images, passes them through the gate, and writes those that remain."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ _SHOWN: Final = 64
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SynthesisRequest:
-    """What is to be made; see the command ``synthesize``.
+    """The arguments of the command ``synthesize``.
 
     Attributes
     ----------
     model, verifier, retrieval
-        Folders; without a retrieval model packaged features find the nearest images.
+        Folders of models; without a retrieval model, packaged features find the nearest images.
     table
-        The images that the generator learnt from, and those kept back.
+        The images of the generator's training split, and the held-out ones.
     count, balanced
-        How many images in all; of each class as many, or in the shares of the training images.
+        Number of images; the same number per class, or the shares of the training images.
     seed
-        Of everything drawn.
+        Random seed.
     bound
-        Largest upper bound of the match rate.
+        Largest acceptable upper bound of the match rate.
     form, device, output
-        Form of the images, where they are made, and the holder's folder that they are written to.
+        File format of the images, device of the generator, and output folder, which will contain PHI.
     """
 
     model: Path
@@ -88,9 +88,9 @@ class SynthesisRequest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Synthesis:
-    """What came of it.
+    """The result of a synthesis.
 
-    ``traced``: the generator's folder says that it learned from the training images and no others.
+    ``traced``: the generator's folder states that it was trained on exactly the training images.
     """
 
     drawn: SamplingResult
@@ -101,7 +101,7 @@ class Synthesis:
     measured: QualityResult
 
     def facts(self) -> dict[str, Any]:
-        """Plain data: verdict, counts and quality; no patient."""
+        """Return verdict, counts and quality as plain data, without patients."""
         drawn, measured = self.drawn, self.measured
         of = "all that were drawn" if measured.of_all else "written"
         return {
@@ -123,32 +123,32 @@ class Synthesis:
 
 
 class FolderSampleStore:
-    """Keeps drawn images in the output folder until all of them are judged."""
+    """Keeps sampled images in the output folder until all of them are judged."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, name: str) -> bytes | None:
-        """What was drawn under a name."""
+        """Return the image of a name, or None."""
         path = self._folder / name
         return path.read_bytes() if path.is_file() else None
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep it."""
+        """Store an image."""
         write_atomic(self._folder / name, data)
 
 
 def run_synthesize(
     request: SynthesisRequest, progress: Progress, stop: Cancellation, *, workers: int
 ) -> Synthesis:
-    """Make the images; stopped, the same call goes on where it was.
+    """Generate the images; after a cancellation, the same call resumes.
 
     Raises
     ------
     UsageError
-        When models or table cannot be used together, or the output holds something else.
+        Models and table cannot be used together, or the output folder contains anything else.
     IntegrityError
-        When a model was changed.
+        A model was changed.
     """
     check_extra("generate")
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
@@ -194,7 +194,7 @@ def run_synthesize(
 
 
 def _keys(seed: int) -> SubKeys:
-    """Seeds and names follow from the seed: whoever draws again gets the same images under the same UIDs."""
+    """Derive keys from the seed, so that the same seed gives the same images and UIDs."""
     return derive_sub_keys(sha256(f"synthesize/{seed}".encode()).digest(), scope="synthesize")
 
 
@@ -219,7 +219,7 @@ def _wanted(request: SynthesisRequest, generator: Generator, sides: ReferenceSpl
 def _write_images(
     request: SynthesisRequest, drawn: SamplingResult, generator: Generator, keys: SubKeys
 ) -> int:
-    """Write the images, unless the gate said no: where it could not say, each image says that."""
+    """Write the images, unless the gate failed; if it was inconclusive, each image states so."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
     from medsanitize.generators.export.report import montage
 

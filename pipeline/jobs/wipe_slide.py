@@ -1,4 +1,4 @@
-"""The holder's own slides, wiped in place."""
+"""The command ``wipe``: overwrites everything but tissue in slides, in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ZEROS = bytes(1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class WipeResult:
-    """How many slides were wiped, and by which rules the others were refused and left as they were."""
+    """Number of wiped slides, and numbers of refused (unchanged) ones by rule."""
 
     wiped: int
     refused: dict[str, int] = field(default_factory=dict)
@@ -32,11 +32,12 @@ def wipe_slides(paths: Sequence[Path]) -> WipeResult:
     Raises
     ------
     UsageError
-        A path is no file, or is a link; or the extra for slides is not installed.
+        A path is not a file or is a link, or the extra for slides is not installed.
     EnvironmentFailure
         A file cannot be read or written.
     """
     check_extra("wsi")
+    # A link could point to an original that the user did not name.
     if any(path.is_symlink() or not path.is_file() for path in paths):
         raise UsageError("A slide to wipe is no file", "Name slides of one file each")
     wiped, refused = 0, dict[str, int]()
@@ -54,13 +55,14 @@ def wipe_slides(paths: Sequence[Path]) -> WipeResult:
 
 
 def wipe_slide(path: Path) -> None:
-    """Wipe one slide in place; one that is refused is not touched.
+    """Wipe one slide in place; a refused one is not changed.
 
     Raises
     ------
-    Refused
+    Quarantined
         With the rule of the vendor's module.
     OSError
+        The file cannot be read or written.
     """
     with path.open("r+b", buffering=0) as file:
         if os.fstat(file.fileno()).st_size == 0:
@@ -72,7 +74,8 @@ def wipe_slide(path: Path) -> None:
 
 
 def _apply(descriptor: int, plan: Wipe) -> None:
-    """First what the file needs, then away with what it needs no more."""
+    """Write the new structure, then overwrite what it no longer uses."""
+    # In this order an interruption never leaves a directory that points to overwritten data.
     _write(descriptor, plan.behind, plan.end)
     _write(descriptor, plan.head, 0)
     for start, end in plan.gaps:

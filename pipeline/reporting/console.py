@@ -1,4 +1,4 @@
-"""What a person sees: progress on stderr, results on stdout; counts, rules and places, never values."""
+"""Terminal output: progress on stderr, results on stdout; counts, rules and locations, never values."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _DONE = ("published", "already_published", "shard_done")
 
 
 def progress_for(log_json: bool) -> Progress:
-    """JSON lines when asked for; a bar on a terminal; else a line every ten seconds."""
+    """Return JSON lines if requested, a bar on a terminal, else a line every ten seconds."""
     if log_json:
         return JsonProgress()
     return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 
 class LineProgress:
-    """A plain line on stderr every ten seconds, for logs and schedulers."""
+    """Prints a line to stderr every ten seconds, for logs and schedulers."""
 
     def __init__(self) -> None:
         self._stage, self._done = "", 0
@@ -52,12 +52,12 @@ class LineProgress:
         self._began = self._last = time.monotonic()
 
     def stage(self, name: str, total: int | None) -> None:
-        """A stage begins."""
+        """Start a stage."""
         self._stage, self._done, self._total = name, 0, total
         self._began = self._last = time.monotonic()
 
     def advance(self, objects: int) -> None:
-        """Objects are done; told at most every ten seconds."""
+        """Count objects as done; prints at most every ten seconds."""
         self._done += objects
         now = time.monotonic()
         if now - self._last >= _EVERY_SECONDS:
@@ -65,10 +65,10 @@ class LineProgress:
             print(_line(self._stage, self._done, self._total, now - self._began), file=sys.stderr, flush=True)
 
     def finished(self, timing: StageTiming) -> None:
-        """The next stage says as much."""
+        """Do nothing: the line of the next stage shows as much."""
 
     def message(self, text: str) -> None:
-        """Tell something."""
+        """Print a message."""
         print(text, file=sys.stderr, flush=True)
 
 
@@ -82,7 +82,7 @@ def _line(stage: str, done: int, total: int | None, seconds: float) -> str:
 
 
 class BarProgress:
-    """A bar on stderr with rate and time left."""
+    """Shows a bar on stderr with rate and remaining time."""
 
     def __init__(self) -> None:
         self._bars: Bars | None = None
@@ -90,6 +90,7 @@ class BarProgress:
 
     def _open(self) -> Bars:
         if self._bars is None:
+            # Imported here: rich takes longer to import than most commands take to run.
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -106,27 +107,27 @@ class BarProgress:
         return self._bars
 
     def stage(self, name: str, total: int | None) -> None:
-        """A stage begins; the bar of the last one goes."""
+        """Start a stage with a new bar."""
         bars = self._open()
         if self._task is not None:
             bars.remove_task(self._task)
         self._task = bars.add_task(name, total=total, rate="")
 
     def advance(self, objects: int) -> None:
-        """Objects are done."""
+        """Count objects as done."""
         if self._bars is not None and self._task is not None:
             speed = self._bars.tasks[0].speed
             self._bars.update(self._task, advance=objects, rate=f"{speed:,.0f}/s" if speed else "")
 
     def finished(self, timing: StageTiming) -> None:
-        """The next bar says as much."""
+        """Do nothing: the next bar shows as much."""
 
     def message(self, text: str) -> None:
-        """Tell something above the bar."""
+        """Print a message above the bar."""
         self._open().console.print(text)
 
     def close(self) -> None:
-        """Take the bar off the terminal."""
+        """Remove the bar from the terminal."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
@@ -134,7 +135,7 @@ class BarProgress:
 
 
 def close_progress(progress: Progress) -> None:
-    """Leave the terminal clean."""
+    """Remove the bar, if there is one."""
     if isinstance(progress, BarProgress):
         progress.close()
 
@@ -143,7 +144,7 @@ def close_progress(progress: Progress) -> None:
 
 
 def show_result(result: RunResult, *, title: str = "") -> None:
-    """Print what a run came to."""
+    """Print the result of a run."""
     from rich.console import Console
     from rich.panel import Panel
 

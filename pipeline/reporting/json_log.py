@@ -1,7 +1,7 @@
-"""What programs that watch a run read: JSON lines on stderr; counts and rules, never values or paths.
+"""Log output for programs: JSON lines on stderr with counts and rules, never values or paths.
 
 Every line has ``time`` (UTC), ``level`` (``info``, ``warning`` or ``error``) and ``event``:
-``stage-started``, ``stage-progress``, ``stage-finished``, ``message``, ``gate``, and at last ``ending``.
+``stage-started``, ``stage-progress``, ``stage-finished``, ``message``, ``gate`` and finally ``ending``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def log_line(event: str, level: Level = "info", **facts: Any) -> None:
 
 
 def log_result(result: RunResult) -> None:
-    """Tell the gates of a run that has ended, and how it ended."""
+    """Log the gates of a finished run, and its ending."""
     for gate in result.gates:
         level = _GATE_LEVELS.get(gate.result, "info")
         log_line("gate", level, gate=gate.name, result=gate.result, detail=gate.detail)
@@ -48,13 +48,13 @@ def log_result(result: RunResult) -> None:
 
 
 def log_failure(ending: str, code: int, error: str, message: str) -> None:
-    """Tell that a command ended otherwise: ``ending`` is ``failed`` or ``stopped``."""
+    """Log a command that did not finish; ``ending`` is ``failed`` or ``stopped``."""
     level: Level = "warning" if ending == "stopped" else "error"
     log_line("ending", level, ending=ending, exit_code=code, error=error, message=message)
 
 
 class JsonProgress:
-    """Progress as JSON lines."""
+    """Logs progress as JSON lines."""
 
     def __init__(self) -> None:
         self._stage, self._done = "", 0
@@ -62,12 +62,12 @@ class JsonProgress:
         self._last = 0.0
 
     def stage(self, name: str, total: int | None) -> None:
-        """A stage begins."""
+        """Start a stage."""
         self._stage, self._done, self._total = name, 0, total
         log_line("stage-started", stage=name, total=total)
 
     def advance(self, objects: int) -> None:
-        """Objects are done; told at most every five seconds."""
+        """Count objects as done; logs at most every five seconds."""
         self._done += objects
         now = time.monotonic()
         if now - self._last >= _EVERY_SECONDS:
@@ -75,7 +75,7 @@ class JsonProgress:
             log_line("stage-progress", stage=self._stage, done=self._done, total=self._total)
 
     def finished(self, timing: StageTiming) -> None:
-        """A stage of a run is over."""
+        """End a stage."""
         log_line(
             "stage-finished",
             stage=timing.name,
@@ -85,5 +85,5 @@ class JsonProgress:
         )
 
     def message(self, text: str) -> None:
-        """Tell something."""
+        """Log a message."""
         log_line("message", text=text)

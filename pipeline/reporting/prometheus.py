@@ -1,7 +1,7 @@
-"""The figures of one run as Prometheus text (format 0.0.4), for node_exporter's textfile collector.
+"""Metrics of one run in the Prometheus text format 0.0.4, for node_exporter's textfile collector.
 
-A file holds the last run of one release, so every figure is a gauge. Labels are names of stages, rules
-and gates, and the release's own name and version: nothing of a patient, a file or a path.
+A file describes the last run of one release, so every metric is a gauge. Labels are names of stages, rules
+and gates, and the release's name and version; nothing refers to a patient, a file or a path.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ Families = Iterable[tuple[str, str, Iterable[Sample]]]
 
 
 def render(common: Mapping[str, str], families: Families) -> bytes:
-    """Write families of gauges.
+    """Render metric families as text.
 
     Parameters
     ----------
     common : mapping
         Labels of every sample.
     families : iterable of (name, help, samples)
-        Names lack the prefix ``medsanitize_``; a sample has labels of its own and a value. A family
-        without samples is left out.
+        Names without the prefix ``medsanitize_``; a sample is a pair of its own labels and a value. A family
+        without samples is omitted.
     """
     lines: list[str] = []
     for name, text, samples in families:

@@ -1,1 +1,1 @@
-"""The review by a person: pages out, decisions in."""
+"""The review by a person: pages to decide on, and the decisions."""

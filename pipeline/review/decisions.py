@@ -1,4 +1,4 @@
-"""The decisions of a review: read strictly, bound to the page they were made on, kept in the state."""
+"""Decisions of a review: validated strictly, bound to the page they were made on, stored in the state."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ VERDICTS = {
     "object": ("release", "quarantine"),
     "finding": ("quarantine",),
 }
-"""What may be decided of each sort of item."""
+"""Allowed decisions by kind of item."""
+# Decisions by increasing severity; of two decisions on one location the more severe one holds.
 _SEVERITY = ("release", "keep", "blank", "quarantine")
-"""Of two decisions on one place the more severe holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecisions:
-    """What a file of decisions came to: decisions in it, objects to be sanitised again, approval."""
+    """Number of decisions in a file, number of objects to sanitize again, and whether one was an approval."""
 
     decisions: int
     objects: int
@@ -47,12 +47,12 @@ class RecordedDecisions:
 
 
 def read_decisions(file: Path) -> dict[str, Any]:
-    """Read a file that the review page made.
+    """Read a file that the review page saved.
 
     Raises
     ------
     UsageError
-        It is not such a file.
+        The file is not valid.
     """
     try:
         if file.stat().st_size > _LARGEST:
@@ -60,6 +60,7 @@ def read_decisions(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes(), object_pairs_hook=_members)
     except (OSError, ValueError, RecursionError):
         raise _unusable() from None
+    # repr, because 1 == True == 1.0.
     if not isinstance(found, dict) or set(found) != _MEMBERS or repr(found["version"]) != repr(FORMAT):
         raise _unusable()
     approve, decisions = found["approve"], found["decisions"]
@@ -89,12 +90,19 @@ def _unusable() -> UsageError:
 
 
 def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
-    """Keep decisions in the state; the objects concerned wait to be sanitised again.
+    """Store decisions in the state and requeue the objects concerned.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    found : dict
+        The decisions, as ``read_decisions`` returns them.
 
     Raises
     ------
     UsageError
-        They were made on another page, or speak of what was not on it.
+        The decisions were made on another page, or refer to items that were not on it.
     """
     page = REVIEW.load(state)
     if page is None or found["page"] != page.page:
@@ -104,6 +112,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
         )
     if found["approve"] is not None and found["approve"] != page.approve:
         raise UsageError("The approval is not for the staged release", "Create a new page and approve on it")
+    # The more severe decision is stored last and replaces the other.
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
     with state.transaction():
         for item, verdict in decisions:
@@ -119,7 +128,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
 
 
 def _record(state: State, item: str, verdict: str) -> None:
-    """Store one decision for every object it is about, and let them wait unless nothing is to change."""
+    """Store one decision for every object it applies to, and requeue them if it changes anything."""
     kind, _, name = item.rpartition("-")
     if kind == "object":
         concerned = concerned_by_object(state, int(name))
@@ -139,5 +148,6 @@ def _record(state: State, item: str, verdict: str) -> None:
 
 
 def finding_name(state: State, place: str, rule: str) -> str:
-    """The name under which the page speaks of a finding of the audit."""
+    """Return the name of an audit finding on the page."""
+    # Keyed: the location of a finding must not be readable from a file of decisions.
     return state.seal.name("finding", place, rule).hex()

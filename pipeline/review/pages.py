@@ -1,4 +1,4 @@
-"""The review: make the pages on which a person decides, and take the decisions back."""
+"""The review: writes the pages on which a person decides, and applies the decisions."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import ReviewItem
 
 CARDS = 250
-"""Most doubts on a page."""
+"""Maximum number of review items on a page."""
 CHARACTERS = 10 * 2**20
-"""Most characters that the pictures and texts of a page's doubts take."""
+"""Maximum total length of a page's pictures and texts, in characters."""
 PAGES = 20
-"""Most pages at once; what is beyond them comes when they are decided."""
+"""Maximum number of pages at once; further items follow when these are decided."""
 _REFUSALS = 1_000
 _CHOICES = (
     ("blank", "Blank or cut it"),
@@ -60,7 +60,7 @@ _LOOKED = (("release", "Release it"), ("quarantine", "Quarantine it"))
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The pages of a review: where they lie, and how much is on them."""
+    """The pages of a review: paths, and numbers of items."""
 
     pages: tuple[Path, ...]
     ending: str
@@ -73,21 +73,23 @@ class Review:
 
 @translated()
 def make_review(policy: Policy, stop: Cancellation | None = None, command: str = "") -> Review:
-    """Write the pages of a review into the state folder, of mode 0600, in place of earlier ones.
+    """Write the pages of a review into the state folder (mode 0600), replacing earlier ones.
 
     Parameters
     ----------
     policy : Policy
+        The policy of the run.
     stop : Cancellation or None
+        Checked between objects of the sample.
     command : str
-        What takes the decisions back, as the page tells it.
+        The command that applies the decisions, shown on the page.
 
     Raises
     ------
     UsageError
-        The release is anonymous, or no run of this policy came to its end.
+        The release is anonymous, or no run of this policy is complete.
     EnvironmentFailure
-        The disk of the state failed, or another process holds it; the same command may be run again.
+        The disk of the state failed, or another process has locked it; the command can be repeated.
     IntegrityError
         The state is damaged.
     """
@@ -100,6 +102,7 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
         beyond = len(findings) + len(names) - shown
         pages = tuple(page_path(policy, number) for number in range(1, len(parts) + 1))
         items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
+        # The ID covers all items, also those on no page: decisions on an outdated page are rejected.
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
         told = _left_out(state, beyond)
         remove_pages(policy)
@@ -127,14 +130,14 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
 
 @translated()
 def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
-    """Read decisions back; the next run follows them.
+    """Apply decisions; the next run follows them.
 
     Raises
     ------
     UsageError
-        The file cannot be used, or belongs to another page; nothing is kept of it then.
+        The file is not valid or belongs to another page; nothing of it is stored.
     EnvironmentFailure, IntegrityError
-        As in `make_review`.
+        As in ``make_review``.
     """
     found = read_decisions(file)
     with _opened(policy) as (state, _):
@@ -148,7 +151,7 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
 
 @contextmanager
 def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
-    """The state that a run of this policy left, held against other runs."""
+    """Open the state of this policy's last run, locked against other runs."""
     if policy.release.mode == "anonymous":
         raise UsageError(
             "An anonymous run cannot be reviewed: its state is deleted with its key",
@@ -158,6 +161,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
     path = state_path(policy)
     if not path.exists():
         raise UsageError("There is no state of this release", "Run the policy first")
+    # Temporary files of SQLite may contain PHI.
     os.environ["SQLITE_TMPDIR"] = str(policy.state)
     with preflight.locked(policy):
         state = State(path, subkeys)
@@ -170,7 +174,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
 
 
 def _judged(state: State, policy: Policy) -> tuple[str, str]:
-    """How the run ended, and the digest of what it staged."""
+    """Return the ending of the run, and the digest of what it staged."""
     judged = JUDGED.load(state)
     if judged is None:
         raise UsageError("The run is not finished", "Run the policy first, then review")
@@ -183,7 +187,7 @@ def _judged(state: State, policy: Policy) -> tuple[str, str]:
 
 
 def _finding_cards(state: State) -> Iterator[ReviewCard]:
-    """What the audit found in objects that were to be released."""
+    """Yield a card for each kind of finding in objects to be released."""
     for group in finding_groups(state):
         yield ReviewCard(
             f"finding-{finding_name(state, group.place, group.rule)}",
@@ -212,7 +216,7 @@ def _objects(count: int) -> str:
 
 
 def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
-    """Cut cards into pages of bounded size; there is always a first page."""
+    """Split cards into pages of bounded size; there is always a first page."""
     part: list[ReviewCard] = []
     size = 0
     for card in cards:
@@ -228,9 +232,10 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
 def _look(
     state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Cancellation
 ) -> list[ObjectPreview]:
-    """The sample: what is staged, or what was published; nothing of a refused one, or in a store."""
+    """Preview staged or published objects; none if the run was refused or published to a store."""
     if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
         return []
+    # Stored once, so that a new page shows the same sample.
     if not SAMPLE_SEED.is_stored(state):
         with state.transaction():
             SAMPLE_SEED.store(state, digest)
@@ -244,7 +249,7 @@ def _look(
 
 
 def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[ObjectPreview]) -> ReviewPage:
-    """The first page with what it alone shows: quarantine, sample and counts."""
+    """Add quarantine, sample and counts to the first page."""
     if page.number > 1:
         return page
     quarantined = rule_counts(state, "quarantined")
@@ -281,11 +286,12 @@ def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
 
 
 def _refusals(state: State) -> Iterator[QuarantineEntry]:
-    """Objects in quarantine with the paths of their sources, some of every rule."""
+    """Yield quarantined objects with the paths of their sources, some of every rule."""
     rules = rule_counts(state, "quarantined")
     share = max(10, _REFUSALS // max(len(rules), 1))
     for rule in rules:
         for one in quarantined_sources(state, rule, share):
+            # A path may not be valid UTF-8, but the page must be.
             path = os.fsdecode(one.path).encode("utf-8", "replace").decode()
             yield QuarantineEntry(path, one.place, rule)
 
@@ -303,7 +309,7 @@ def _left_out(state: State, beyond: int) -> tuple[str, ...]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a page that only its owner can read, from its first byte on."""
+    """Write a page with mode 0600 from its first byte on."""
     with storage_errors():
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The sample a person looks at: which released objects, and what can be seen of each."""
+"""The sample for a person: selection of released objects, and a preview of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 SIZE = 24
-"""Objects in the sample, and most objects shown that changed after a review."""
+"""Objects in the sample, and maximum number of objects that changed after a review."""
 _EDGE = 512
 _ROWS = 300
 _VALUE = 160
@@ -31,9 +31,9 @@ _NO_PICTURE = "It has no image, or none that can be decoded."
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObjectPreview:
-    """One released object as a person sees it: the middle frame (JPEG), and rows of its header.
+    """Preview of one released object: the middle frame (JPEG), and rows of its header.
 
-    ``header`` rows are (depth, tag, name, VR, value); ``missing`` says why there is no picture.
+    ``header`` rows are (depth, tag, name, VR, value); ``missing`` is the reason if there is no picture.
     """
 
     id: int
@@ -47,14 +47,15 @@ class ObjectPreview:
 
 
 def draw_review_sample(state: State, seed: str) -> list[int]:
-    """The objects of the sample that nobody decided on yet, then those that a review changed."""
+    """Select the sample, without decided objects, then objects that changed after a review."""
+    # A keyed mark as rank: reproducible, but not predictable without the key.
     drawn = heapq.nsmallest(SIZE, sample_candidates(state), key=lambda n: state.seal.mark(f"{seed}:{n}"))
     wanted = dict.fromkeys([*drawn, *changed_after_review(state, SIZE)])
     return [number for number in wanted if is_undecided(state, number)]
 
 
 def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[ObjectPreview]:
-    """Look at released objects below ``root``, each in a process that may die of it."""
+    """Preview released objects below ``root``, each in a process that may crash."""
     items = [(number, staged_path_of(state, number), str(root)) for number in numbers]
     looks: list[ObjectPreview] = []
     batches = iter(items)
@@ -71,7 +72,7 @@ def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[
 
 
 def preview_batch(_: Worker, batch: Sequence[tuple[int, str, str]]) -> list[ObjectPreview]:
-    """Look at a batch of released objects."""
+    """Preview a batch of released objects."""
     return [_look(number, path, Path(root) / path) for number, path, root in batch]
 
 
@@ -85,13 +86,13 @@ def _look(number: int, path: str, file: Path) -> ObjectPreview:
             picture = _jpeg(*_middle_frame(file))
         else:
             picture = _thumbnail(file)
-    except Exception:  # noqa: BLE001  what cannot be shown is said to be so
+    except Exception:  # noqa: BLE001  decoders raise anything; the page shows that there is no picture
         return ObjectPreview(number, path, missing=_NO_PICTURE, header=header)
     return ObjectPreview(number, path, picture, header=header)
 
 
 def _rows(dataset: Dataset, depth: int = 0) -> Any:
-    """Rows of a header, sequences opened up to a depth that a person reads."""
+    """Yield rows of a header, with sequences up to a depth of four."""
     for element in dataset:
         tag = f"({element.tag.group:04X},{element.tag.element:04X})"
         if element.VR == "SQ":
@@ -108,7 +109,7 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
 
 
 def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
-    """Samples of the middle frame, and whether the lowest of them is shown white."""
+    """Return the samples of the middle frame, and whether low values are shown white."""
     from pydicom import dcmread
     from pydicom.pixels.utils import pixel_array
 
@@ -125,7 +126,7 @@ def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
 
 
 def _jpeg(frame: NDArray[Any], inverted: bool) -> bytes:
-    """A frame stretched to 8 bits between its first and last percentile, at most 512 pixels wide and high."""
+    """Scale a frame to 8 bits between its 0.5 and 99.5 percentiles, at most 512 pixels wide and high."""
     import numpy as np
     from PIL import Image
 

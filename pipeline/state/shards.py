@@ -21,12 +21,12 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 _SHARED = (SETTINGS.name, WALK.name, DECIDED.name)
 _INVENTORY = "inventory"
 _META = ("key", _INVENTORY, *_SHARED)
+# The pending objects of a shard's patients, in the database with this name.
 _SHARE = (
     # CROSS JOIN fixes the join order: scan patients, then find their objects through objects_group.
     "FROM {0}.patients AS theirs CROSS JOIN {0}.objects ON objects.patient = theirs.patient"
     " WHERE objects.outcome IS NULL AND part_of(theirs.patient, ?) = ?"
 )
-"""The pending objects of a shard's patients, in the database with this name."""
 
 
 @dataclass(frozen=True, slots=True)

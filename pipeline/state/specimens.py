@@ -13,8 +13,8 @@ from medsanitize.sanitize.context import SpecimenIds
 
 LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
 """Attributes of a specimen, in stored order."""
+# Minimum length of identifiers for the search of released bytes; shorter ones occur by chance.
 _MIN_LENGTH = 6
-"""Minimum length of identifiers for the search of released bytes; shorter ones occur by chance."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

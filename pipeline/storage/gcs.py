@@ -11,8 +11,8 @@ SESSION: Final = "upload_id="
 """Marks the address of an upload; in all other addresses names are quoted and contain no ``=``."""
 GONE: Final = 410
 
+# Stands for a status that gcsfs discards; a retryable one, because the lost one may have been.
 _UNKNOWN: Final = 500
-"""Stands for a status that gcsfs discards; a retryable one, because the lost one may have been."""
 
 
 class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types

@@ -14,8 +14,8 @@ from medsanitize.pipeline.storage.entries import Entry, entry_named
 from medsanitize.pipeline.storage.retry import UnexpectedResponse
 
 _ELSEWHERE: Final = ("data:", "javascript:", "mailto:", "tel:")
+# Query parameters with which Apache, nginx and Caddy sort listings.
 _SORTING: Final = frozenset(["C", "O", "order", "sort"])
-"""Query parameters with which Apache, nginx and Caddy sort listings."""
 
 
 def entries_of_page(page: bytes, folder: str) -> list[Entry]:

@@ -21,13 +21,13 @@ from medsanitize.pipeline.storage.protocol import LARGE, OpenedSource, SourceEnt
 from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files
 from medsanitize.release.atomic_io import AWAY, storage_errors
 
+# Errors of a machine that is short of resources; not the fault of a single file.
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""Errors of a machine that is short of resources; not the fault of a single file."""
+# Errors that mean that no regular file of that name exists.
 _NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
-"""Errors that mean that no regular file of that name exists."""
 _ENTRIES: Final = 8
+# O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait.
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait."""
 
 
 # -- identity of the inputs ----------------------------------------------------------------

@@ -33,8 +33,8 @@ from medsanitize.pipeline.storage.spool import Spool
 
 Result = TypeVar("Result")
 _Info = Mapping[str, Any]
+# Content, the metadata stated with or before it, and whether both come from the same response.
 _Fetched = tuple[Spool, _Info | None, bool]
-"""Content, the metadata stated with or before it, and whether both come from the same response."""
 
 BLOCK: Final = 2 * LARGE
 """Size (bytes) of the ranges in which objects larger than ``LARGE`` are read."""

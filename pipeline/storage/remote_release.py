@@ -28,8 +28,8 @@ from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 AT_ONCE: Final = 4
 """Files or objects read, and stored in the temporary folder, at the same time."""
+# Total size (bytes) of prefetched objects above which no more are fetched ahead.
 _AHEAD: Final = 64 << 20
-"""Total size (bytes) of prefetched objects above which no more are fetched ahead."""
 
 
 def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:

@@ -44,12 +44,12 @@ _REFUSED_TYPES: Final = frozenset(
         "UnauthorizedSSOTokenError",
     ]
 )
+# The object is archived (S3, Azure) and must be restored before it can be read.
 _ARCHIVED_CODES: Final = frozenset(["BlobArchived", "InvalidObjectState"])
-"""The object is archived (S3, Azure) and must be restored before it can be read."""
+# The transmitted data was corrupted; it is sent again.
 _SPOILT_CODES: Final = frozenset(
     ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
 )
-"""The transmitted data was corrupted; it is sent again."""
 _LOST_CODES: Final = frozenset(["NoSuchUpload"])
 _UNKNOWN_CODES: Final = frozenset(["InvalidArgument", "InvalidRequest", "NotImplemented"])
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])

@@ -22,11 +22,11 @@ from medsanitize.pipeline.storage.retry import (
 
 AT_ONCE: Final = 4
 """Parts of one file in transfer, and in memory, at the same time."""
+# Codes of an upload that can never be completed, however often it is tried.
 _UNUSABLE_CODES: Final = frozenset(["ConditionalRequestConflict", "InvalidPart"])
-"""Codes of an upload that can never be completed, however often it is tried."""
 _MARKERS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+# Identifies an upload: bucket, key and upload ID.
 _Upload = dict[str, Any]
-"""Identifies an upload: bucket, key and upload ID."""
 
 
 def upload_multipart(path: Path, url: str, part: int, metadata: Mapping[str, str], *, over: bool) -> None:

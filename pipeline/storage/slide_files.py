@@ -22,8 +22,8 @@ from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 INI = b"Slidedat.ini"
 MOST_BYTES = 4 << 20
 """Bytes of a description that are read."""
+# Suffix of Trestle's macro image of the whole glass.
 _MACRO = b".full"
-"""Suffix of Trestle's macro image of the whole glass."""
 _TIFFS = (b".tif", b".tiff")
 _SUFFIXES = (b".mrxs", b".vms", b".vmu", b".svs", b".ndpi", b".scn", b".bif", b".afi", b".czi", b".qptiff")
 

@@ -21,8 +21,8 @@ from medsanitize.pipeline.storage.pacs.scp import Inbox, receive_at_port
 
 _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"
 _MOVE: Final = "1.2.840.10008.5.1.4.1.2.2.2"
+# Study Root Query/Retrieve Information Model (PS3.4 C.6.2).
 _GET: Final = "1.2.840.10008.5.1.4.1.2.2.3"
-"""Study Root Query/Retrieve Information Model (PS3.4 C.6.2)."""
 
 _LEVELS: Final = ("STUDY", "SERIES", "IMAGE")
 _RETURNED: Final = (
@@ -33,8 +33,8 @@ _RETURNED: Final = (
 _PENDING: Final = (0xFF00, 0xFF01)
 _BUSY: Final = range(0xA700, 0xA800)
 _UNKNOWN_DESTINATION: Final = 0xA801
+# Associations kept open: for C-FIND, for C-MOVE, and one per SOP class for C-GET.
 _KEPT: Final = 3
-"""Associations kept open: for C-FIND, for C-MOVE, and one per SOP class for C-GET."""
 _ARRIVAL_SECONDS: Final = 30
 _CHECK_SECONDS: Final = 2.0
 

@@ -16,8 +16,8 @@ from medsanitize.pipeline.storage.pacs.association import (
 from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
 from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 
+# Contexts in addition to the one for C-ECHO, which keeps an association open if none of them is accepted.
 _ROOM: Final = 127
-"""Contexts in addition to the one for C-ECHO, which keeps an association open if none of them is accepted."""
 # Warning statuses of the Storage service (PS3.4 B.2.3).
 _CHANGED: Final = (0xB000, 0xB006, 0xB007)
 _BUSY: Final = range(0xA700, 0xA800)
