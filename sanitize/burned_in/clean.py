@@ -1,4 +1,4 @@
-"""Burned-in text of one object: every frame is read, what identifies is blanked, the result read again."""
+"""Cleaning of burned-in text: read all frames, blank identifying text, read the result again."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import ReviewItem
 
 Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
-"""Of the lines found in one picture, those that identify somebody."""
+"""Returns those of the lines of one rendering that identify a person."""
 
 _PLACE = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
+# Covered fraction from which two boxes are one line.
 _SAME = 0.7
+# Most letters of a fragment, and its least certainty.
 _FEW = 3
 _SOMETHING = 0.5
+# Certainty from which a line is read beyond doubt.
 _SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFrames:
-    """The frames of one object and how they are shown."""
+    """The frames of one object and how to render them."""
 
     stored: StoredFrames
     syntax: TransferSyntax
@@ -48,15 +51,15 @@ class ImageFrames:
 
     @property
     def darkest(self) -> int | None:
-        """The index of the palette's darkest colour."""
+        """Index of the darkest color of the palette."""
         return self.palette.darkest() if self.palette else None
 
     def samples(self, frame: bytes) -> Samples:
-        """The samples of one frame as it is stored."""
+        """Decode one stored frame."""
         return decode_frame(frame, self.syntax, self.geometry)
 
     def pictures(self, samples: Samples, frame: bytes) -> list[Picture]:
-        """Renderings of samples that came from (or take the place of) ``frame``."""
+        """Render samples that were decoded from ``frame`` or replace it."""
         return render_frame(
             samples, self.geometry, color_model(frame, self.syntax, self.geometry), self.palette
         )
@@ -64,10 +67,18 @@ class ImageFrames:
 
 @dataclass(frozen=True, slots=True)
 class CleaningOptions:
-    """What is to be blanked.
+    """What to blank.
 
-    ``judge`` picks what identifies; ``everything``: all text goes; ``fixed`` areas go whatever is
-    there. ``decisions`` are the review's on this object.
+    Attributes
+    ----------
+    judge : Judge
+        Selects identifying lines.
+    everything : bool
+        Blank all text.
+    fixed : tuple of Area
+        Areas to blank in every frame, whatever they show.
+    decisions : tuple of ReviewDecision
+        Decisions of the review on this object.
     """
 
     judge: Judge
@@ -78,10 +89,19 @@ class CleaningOptions:
 
 @dataclass(frozen=True, slots=True)
 class CleanedFrames:
-    """What became of the frames.
+    """Result of cleaning the frames of one object.
 
-    ``regions``: number of different areas blanked; 0: nothing was changed. ``frames`` is set when the
-    object was decompressed: its native frames, of ``model`` and ``precision`` bits.
+    Attributes
+    ----------
+    regions : int
+        Number of different areas that were blanked; 0 if the frames are unchanged.
+    doubts : tuple of ReviewItem
+    frames : tuple of bytes
+        Native frames, if the object was decompressed.
+    model : str
+        Photometric Interpretation of ``frames``.
+    precision : int
+        Bits that the values of ``frames`` need.
     """
 
     regions: int
@@ -94,21 +114,22 @@ class CleanedFrames:
 def clean_frames(
     image: ImageFrames, order: CleaningOptions, reader: TextReader, *, decompress: bool, most_bytes: int
 ) -> CleanedFrames:
-    """Read, blank, read again. Frames that change are put into ``image.stored``.
+    """Blank identifying text in the frames of one object and verify the result.
 
     Parameters
     ----------
-    image : Image
-    order : Order
+    image : ImageFrames
+        Changed frames replace those in its ``stored``.
+    order : CleaningOptions
     reader : TextReader
     decompress : bool
-        Whether an object with a frame that cannot be edited may be decompressed.
+        Whether an object may be decompressed if a frame cannot be edited in its transfer syntax.
     most_bytes : int
-        Largest decompressed object.
+        Largest size of a decompressed object.
 
     Raises
     ------
-    Refused
+    Quarantined
         ``burned-in-text-remains``, ``pixels-undecodable``, ``pixels-not-rewritten``, ``lossy-pixels``,
         ``pixels-too-large`` or ``refused-in-review``.
     """
@@ -133,12 +154,12 @@ def _edited(image: ImageFrames, frame: bytes, areas: Sequence[Area]) -> tuple[by
 
 
 def _all_decompressed(job: _FrameCleaner, most_bytes: int) -> CleanedFrames:
-    """Every frame as plain samples, since one object has one transfer syntax."""
+    """Decompress every frame, since an object has one transfer syntax."""
     image = job.image
     size = image.geometry.frame_bits // 8 * image.geometry.frames
     if size > most_bytes:
         raise Quarantined("pixels-too-large", "pixels")
-    job.used.clear()
+    job.used.clear()  # the attempt in place may have counted areas
     frames: list[bytes] = []
     models, precision = set(), 0
 
@@ -158,7 +179,34 @@ def _all_decompressed(job: _FrameCleaner, most_bytes: int) -> CleanedFrames:
 
 @dataclass(slots=True)
 class _FrameCleaner:
-    """One object on its way through the two readings."""
+    """State of one object during reading, blanking and verification.
+
+    Attributes
+    ----------
+    image : ImageFrames
+    order : CleaningOptions
+    reader : TextReader
+    kept : tuple of Area
+        Areas that the review keeps.
+    added : dict
+        Index of a frame -> areas that the review blanks in it.
+    everything : bool
+        Whether the review blanks all text.
+    own : list of tuple of Area
+        Areas to blank in each frame.
+    plain : list of tuple of TextBox
+        Harmless legible lines of each frame.
+    repeated : RepeatedAreas
+    used : set of Area
+        Areas that were blanked.
+    doubts : ReviewImages
+    shown : dict
+        Number of a frame (from 1) -> rendering after blanking.
+    checks : FrameTextReader or None
+        Reads the blanked frames.
+    judged, seen_near : dict
+        Caches.
+    """
 
     image: ImageFrames
     order: CleaningOptions
@@ -177,7 +225,7 @@ class _FrameCleaner:
     seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
 
     def look(self) -> None:
-        """The first reading: what is blanked in each frame by what stands there."""
+        """Read all frames and determine what to blank in each."""
         readings = FrameTextReader(self.reader)
         for index in range(self.image.geometry.frames):
             frame = self.image.stored.frame(index)
@@ -203,42 +251,49 @@ class _FrameCleaner:
     def beside(
         self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
     ) -> list[TextBox]:
-        """What goes with those of ``lines`` that are of ``lane``, and was not seen at the first look.
+        """Find identifying text around chosen lines that the first reading missed.
 
-        Unsure letters are taken from the ``first`` rendering alone: others bring out the grain of the image.
+        Parameters
+        ----------
+        picture : array of uint8, shape (rows, columns)
+        lane : tuple of TextBox
+            All lines of this rendering.
+        lines : sequence of TextBox
+            Chosen lines of all renderings.
+        first : bool
+            Whether this is the first rendering.
         """
         chosen = tuple(box for box in lane if box in lines)
         near = self.near(picture, chosen) if chosen else ()
         new = tuple(box for box in near if not any(is_inside(_bounds(box), self.grown(one)) for one in lane))
+        # Renderings other than the first amplify noise, in which single letters are often found.
         new = tuple(box for box in new if first or not _is_speck(box))
         identify = set(self.judge(lane + new))
         touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
         return [box for box in new if box in identify or _is_scrap(box, touched)]
 
     def near(self, picture: Picture, chosen: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        """All that is read around ``chosen``, once for the same lines."""
+        """Read the surroundings of lines; cached, since frames of a loop have the same lines."""
         if chosen not in self.seen_near:
             self.seen_near[chosen] = self.reader.read_closely(picture, chosen)
         return self.seen_near[chosen]
 
     def any_area(self) -> bool:
-        """Whether anything is to be blanked in any frame."""
+        """Return whether any frame has an area to blank."""
         return bool(self.order.fixed) or any(self.own)
 
     def chosen(self, lanes: Lanes) -> list[TextBox]:
-        """The lines to blank: all, or those that identify, less those that the review keeps.
-
-        What was read with certainty as the frame is shown first is not judged by another rendering, and
-        another in which nothing but a few unsure letters identifies shows the grain of the image.
-        """
+        """Return the lines to blank: all, or those that identify, except for those that the review keeps."""
         if self.order.everything or self.everything:
             return [box for lane in lanes for box in lane if not self.is_kept(box)]
         found: list[TextBox] = []
         sure: list[Area] = []
         for number, lane in enumerate(lanes):
             mine = self.judge(lane)
+            # Later renderings amplify noise: uncertain letters alone are no text.
             if number and all(_is_speck(box) for box in mine):
                 continue
+            # A line that an earlier rendering shows clearly to be harmless is not judged again.
             found += [
                 box for box in mine if not any(covered_fraction(_bounds(box), area) >= _SAME for area in sure)
             ]
@@ -246,24 +301,42 @@ class _FrameCleaner:
         return [box for box in found if not self.is_kept(box)]
 
     def judge(self, lane: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        """`Order.judge`, remembered: frames of a loop say the same over and over."""
+        """`CleaningOptions.judge`, cached, since frames of a loop have the same lines."""
         known = self.judged.get(lane)
         if known is None:
             known = self.judged[lane] = self.order.judge(lane)
         return known
 
     def is_kept(self, box: TextBox) -> bool:
-        """Whether the review decided that the line stays."""
+        """Return whether the review keeps the line."""
         return any(covered_fraction(_bounds(box), area) >= _SAME for area in self.kept)
 
     def grown(self, box: TextBox) -> Area:
-        """The area to blank for a line."""
+        """Return the area to blank for a line."""
         return _bounds(area_to_blank(box, (self.image.geometry.rows, self.image.geometry.columns)))
 
     def rewritten(
         self, index: int, write: Callable[[bytes, Sequence[Area]], tuple[bytes, Samples, int]]
     ) -> tuple[bytes, Samples, int] | None:
-        """The frame with its areas blanked and read again; ``None`` when it has none."""
+        """Blank the areas of a frame and verify the result.
+
+        Parameters
+        ----------
+        index : int
+            From 0.
+        write : callable
+            Blanks areas of an encoded frame; returns the new frame, its samples, and its precision.
+
+        Returns
+        -------
+        tuple or None
+            Result of ``write``; None if the frame has no area to blank.
+
+        Raises
+        ------
+        Quarantined
+            ``burned-in-text-remains``.
+        """
         image = self.image
         frame = image.stored.frame(index)
         before: list[Picture] = []
@@ -275,11 +348,13 @@ class _FrameCleaner:
         if not areas:
             return None
         self.checks = self.checks or FrameTextReader(self.reader)
+        # Blanking changes the range of the rendering, which may reveal text: it is blanked in a second
+        # attempt.
         for _ in range(2):
             areas = list(merge_areas(areas))
             new = write(frame, areas)
             pictures = image.pictures(new[1], frame)
-            # Where all is of one value now, a line was carried over from the frame read before.
+            # Inside blanked areas, a line can only be a leftover of the previously read frame.
             found = self.left(index, self.checks.read(pictures))
             left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
             if not left:
@@ -290,15 +365,16 @@ class _FrameCleaner:
                     self.shown[index + 1] = pictures[0]
                 return new
             shape = (image.geometry.rows, image.geometry.columns)
+            # Twice the margin: the first attempt left a part of the line.
             areas += [_bounds(area_to_blank(area_to_blank(box, shape), shape)) for box in left]
         shown = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
         raise Quarantined("burned-in-text-remains", "pixels", shown)
 
     def left(self, index: int, lanes: Lanes) -> list[TextBox]:
-        """What still identifies after blanking.
+        """Return the lines that identify after blanking.
 
-        A line that was found harmless is not, though it be illegible, or read in part, once the range of the
-        frame is another.
+        A line that was harmless before does not count, even if it is illegible or read in part in the new
+        range of gray values.
         """
         return [
             box
@@ -308,7 +384,7 @@ class _FrameCleaner:
         ]
 
     def was_plain(self, index: int, box: TextBox) -> bool:
-        """Whether the first look read a harmless line where ``box`` is, of which it shows no more."""
+        """Return whether ``box`` shows no more than a line that the first reading found harmless."""
         return any(
             covered_fraction(_bounds(box), _bounds(line)) >= _SAME
             and (box.score < LEGIBLE or _is_part(box, line))
@@ -316,7 +392,7 @@ class _FrameCleaner:
         )
 
     def after(self, number: int) -> Picture | None:
-        """A frame (from 1) as it will be released."""
+        """Return the rendering of a blanked frame (from 1), or None."""
         return self.shown.get(number)
 
 
@@ -325,24 +401,24 @@ def _bounds(box: TextBox) -> Area:
 
 
 def _is_speck(box: TextBox) -> bool:
-    """Whether a few letters at most were read here, and not for sure."""
+    """Whether a box has a few letters at most, read with low certainty."""
     return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
 
 
 def _is_part(box: TextBox, line: TextBox) -> bool:
-    """Whether the letters of a box are some of those that were read in a line for sure, one after another."""
+    """Whether the letters of a box are a substring of those of a line that was read with certainty."""
     part, whole = ("".join(filter(str.isalnum, one.text)).casefold() for one in (box, line))
     return line.score >= _SURE and part in whole
 
 
 def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
-    """Whether a box holds a few letters at most and touches one of the areas."""
+    """Whether a box has a few letters at most and touches one of the areas."""
     few = sum(letter.isalnum() for letter in box.text) <= _FEW and box.score >= _SOMETHING
     return few and any(covered_fraction(_bounds(box), area) > 0 for area in areas)
 
 
 def _decided(decisions: Sequence[ReviewDecision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:
-    """The review's word: areas to keep, areas to blank by frame, and whether all text goes."""
+    """Split decisions into areas to keep, areas to blank by frame, and whether to blank all text."""
     kept: list[Area] = []
     added: dict[int, list[Area]] = {}
     everything = False

@@ -1,1 +1,1 @@
-"""Heads from which a face could be rendered: where they are, and how the face goes."""
+"""Detection and removal of faces that could be rendered from a series (PS3.15 E.3.2)."""

@@ -1,4 +1,4 @@
-"""Where the frames of one object lie and what their values mean, single or enhanced multi-frame."""
+"""Plane and rescale of every frame of a single-frame or enhanced multi-frame object."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeErr
 
 
 class UnreadableSlice(Exception):
-    """The header or the pixels cannot be read; carries no value."""
+    """The header or the pixels cannot be read; contains no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class FramePlane:
-    """One frame: its plane (None when none is stated), and slope and intercept where they are."""
+    """Plane of one frame, and its Rescale Slope and Intercept; None where they are not stated."""
 
     plane: Plane | None
     rescale: tuple[float, float] | None
 
 
 def read_frame_planes(header: Dataset) -> list[FramePlane]:
-    """Every frame of an object (PS3.3 C.7.6.2, C.7.6.16).
+    """Read the plane and rescale of every frame of an object (PS3.3 C.7.6.2, C.7.6.16).
+
+    Parameters
+    ----------
+    header : pydicom.Dataset
+
+    Returns
+    -------
+    list of FramePlane
+        In the order of the frames.
 
     Raises
     ------
-    Unreadable
+    UnreadableSlice
         The header cannot be read.
     """
     try:
@@ -36,8 +45,9 @@ def read_frame_planes(header: Dataset) -> list[FramePlane]:
         count = max(1, int(header.get("NumberOfFrames") or 1))
         rows, columns = int(header.get("Rows") or 0), int(header.get("Columns") or 0)
         if count > 1 and count != len(own):
-            # Without functional groups no frame of several has a place of its own.
+            # Without functional groups the frames have no positions.
             return [FramePlane(None, _rescale([header]))] * count
+        # In order of precedence: the groups of the frame, the shared groups, the top level.
         sources = [[own[i] if own else None, shared, header] for i in range(count)]
         return [_frame([one for one in each if one is not None], rows, columns) for each in sources]
     except _UNREADABLE:
@@ -71,7 +81,7 @@ def _first(source: Dataset, keyword: str) -> Dataset | None:
 
 
 def _values(source: Dataset, group: str, keyword: str) -> list[float]:
-    """The numbers of an attribute, within its functional group or by itself."""
+    """Numbers of an attribute in its functional group, or at the top level."""
     value = (_first(source, group) or source).get(keyword)
     if value is None or value == "":
         return []

@@ -1,7 +1,7 @@
-"""Could a face be rendered from where these slices lie? Judged by geometry alone.
+"""Geometry of slices, and whether it allows rendering a face.
 
-A rendering needs slices that are close and cover the breadth and height of a face. Fewer, such as the
-three images of a localiser, show outlines at most.
+A rendering needs close slices that cover the breadth and height of a face. Fewer slices, such as the three
+images of a localizer, show outlines at most.
 """
 
 from __future__ import annotations
@@ -14,20 +14,27 @@ from math import isfinite, sqrt
 Vector = tuple[float, float, float]
 
 LEAST_SLICES = 6
+# mm between adjacent slices; with a wider gap a nose cannot be rendered.
 _WIDEST_GAP = 12.0
-"""mm between neighbouring slices; wider ones leave nothing of a nose."""
+# mm from left to right, from head to feet and from front to back.
 _LEAST_BREADTH, _LEAST_HEIGHT, _LEAST_DEPTH = 50.0, 50.0, 20.0
-"""mm from left to right, from head to feet and from front to back."""
+# mm within which two slices have the same position: another echo, phase or time.
 _SAME_PLACE = 0.05
-"""mm within which two slices lie at one place: another echo, phase or time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Where one slice lies (PS3.3 C.7.6.2.1.1): LPS coordinates in mm.
+    """Position of one slice in the patient coordinate system (LPS, mm; PS3.3 C.7.6.2.1.1).
 
-    ``position`` is the centre of the first pixel, ``across`` and ``down`` the unit vectors along a row and
-    along a column, ``pitch`` the distances between the centres of columns and of rows.
+    Attributes
+    ----------
+    position : tuple of float
+        Center of the first pixel.
+    across, down : tuple of float
+        Unit vectors along a row and along a column.
+    pitch : tuple of float
+        Distances between the centers of columns and of rows; in Pixel Spacing the order is reversed.
+    rows, columns : int
     """
 
     position: Vector
@@ -39,17 +46,17 @@ class Plane:
 
     @property
     def normal(self) -> Vector:
-        """Unit vector across the slice."""
+        """Unit vector perpendicular to the slice."""
         a, b = self.across, self.down
         return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
     @property
     def height(self) -> float:
-        """Place of the slice along its normal, in mm."""
+        """Position of the slice along its normal, in mm."""
         return dot(self.position, self.normal)
 
     def corners(self) -> tuple[Vector, ...]:
-        """The centres of the four corner pixels."""
+        """Return the centers of the four corner pixels."""
         ends = (0.0, self.pitch[0] * (self.columns - 1)), (0.0, self.pitch[1] * (self.rows - 1))
         return tuple(self._at(i, j) for i in ends[0] for j in ends[1])
 
@@ -59,7 +66,7 @@ class Plane:
 
 
 def dot(a: Vector, b: Vector) -> float:
-    """Scalar product."""
+    """Return the scalar product."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -70,12 +77,12 @@ def read_plane(
     rows: int,
     columns: int,
 ) -> Plane | None:
-    """A plane from the values of an object; None when they describe none.
+    """Create a plane from attribute values; return None when they are missing or invalid.
 
     Parameters
     ----------
     position, orientation, spacing : sequence of float
-        Image Position (3 values), Image Orientation (6), Pixel Spacing (2: rows, columns).
+        Image Position (Patient), 3 values; Image Orientation (Patient), 6; Pixel Spacing, 2 (rows, columns).
     rows, columns : int
     """
     if len(position) != 3 or len(orientation) != 6 or len(spacing) != 2 or rows < 1 or columns < 1:
@@ -98,17 +105,22 @@ def _unit(vector: Sequence[float]) -> Vector | None:
 
 
 def sort_into_stacks(planes: Sequence[Plane]) -> list[list[int]]:
-    """Sort slices into stacks: equal orientation and size, rising, at most one slice at a place.
+    """Sort slices into stacks of equal orientation and size, in ascending order of position.
 
-    Slices at one place (echoes, phases) go to stacks of their own, so that each is looked at.
+    Slices at one position (echoes, phases) are put into different stacks, so that each is checked.
+
+    Parameters
+    ----------
+    planes : sequence of Plane
 
     Returns
     -------
     list of list of int
-        Indexes into ``planes``.
+        Indices into ``planes``, one list per stack.
     """
     kinds: dict[tuple[object, ...], list[int]] = {}
     for index, plane in enumerate(planes):
+        # + 0.0 turns -0.0 into 0.0; rounding tolerates the noise of written direction cosines.
         facing = tuple(round(part, 2) + 0.0 for part in (*plane.across, *plane.down))
         kinds.setdefault((facing, plane.rows, plane.columns, plane.pitch), []).append(index)
     found: list[list[int]] = []
@@ -127,7 +139,13 @@ def sort_into_stacks(planes: Sequence[Plane]) -> list[list[int]]:
 
 
 def could_show_face(planes: Sequence[Plane]) -> bool:
-    """Whether a rising stack is close and large enough for a face, wherever in the body it lies."""
+    """Return whether a stack is close and large enough to render a face, wherever in the body it is.
+
+    Parameters
+    ----------
+    planes : sequence of Plane
+        In ascending order of position.
+    """
     if len(planes) < LEAST_SLICES:
         return False
     close = longest = 1
