@@ -365,7 +365,7 @@ class _FrameCleaner:
                     self.shown[index + 1] = pictures[0]
                 return new
             shape = (image.geometry.rows, image.geometry.columns)
-            # Twice the margin: the first attempt left a part of the line.
+            # Twice the margin, since the first attempt may have left a part of the line.
             areas += [_bounds(area_to_blank(area_to_blank(box, shape), shape)) for box in left]
         shown = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
         raise Quarantined("burned-in-text-remains", "pixels", shown)

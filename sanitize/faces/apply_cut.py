@@ -1,4 +1,4 @@
-"""Taking a face out of the pixels of one object: what the cuts cover becomes air."""
+"""Removal of a face from the pixels of one object: voxels inside the cuts are set to air."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def apply_cuts(
     *,
     is_ct: bool,
 ) -> int:
-    """Set what the cuts cover to air, in the object's own transfer syntax.
+    """Set the pixels inside the cuts to air, in the transfer syntax of the object.
 
     Parameters
     ----------
-    stored : Stored
-        The frames as they would be released; those that change are put into it.
+    stored : StoredFrames
+        The frames to release; changed frames are replaced in it.
     header : bytes
-        The source's data set up to the pixel data, which says where each frame lies.
+        The source's data set up to the pixel data, with the position of each frame.
     syntax : TransferSyntax
     geometry : Geometry
-    cuts : sequence of Cut
+    cuts : sequence of FaceCut
     is_ct : bool
-        Air is -1000 HU where the values are HU, otherwise the darkest value of the frame.
+        Whether values are HU, where air is -1000; otherwise air is the darkest value of the frame.
 
     Returns
     -------
@@ -50,8 +50,8 @@ def apply_cuts(
 
     Raises
     ------
-    Refused
-        ``face-not-removed`` where the frames have no place or cannot be written back without loss.
+    Quarantined
+        ``face-not-removed`` where frames have no position or cannot be written without loss.
     """
     places = _places(header, syntax)
     if len(places) != geometry.frames or any(at.plane is None for at in places):
@@ -61,6 +61,7 @@ def apply_cuts(
         mask = None if at.plane is None else pixels_to_blank(cuts, at.plane)
         if mask is None:
             continue
+        # The value of air is known for gray integers in the low bits only; other frames fail closed.
         if (
             not decode.is_reversible(syntax)
             or geometry.samples != 1
@@ -76,7 +77,20 @@ def apply_cuts(
 
 
 def cuts_meet_image(header: bytes, syntax: TransferSyntax, cuts: Sequence[FaceCut]) -> bool:
-    """Whether any of the cuts takes anything of any frame."""
+    """Return whether any cut removes a pixel of any frame.
+
+    Parameters
+    ----------
+    header : bytes
+        The source's data set up to the pixel data.
+    syntax : TransferSyntax
+    cuts : sequence of FaceCut
+
+    Raises
+    ------
+    Quarantined
+        ``face-not-removed`` where the header cannot be read.
+    """
     return any(
         at.plane is not None and pixels_to_blank(cuts, at.plane) is not None for at in _places(header, syntax)
     )
@@ -97,13 +111,14 @@ def _places(header: bytes, syntax: TransferSyntax) -> list[FramePlane]:
 def _without(
     frame: bytes, mask: Mask, at: FramePlane, syntax: TransferSyntax, geometry: Geometry, is_ct: bool
 ) -> bytes | None:
-    """One encoded frame with the mask set to air; None when nothing changes."""
+    """Encode a frame with the mask set to air; None when nothing changes."""
     samples = decode.decode_frame(frame, syntax, geometry)
     air = _air(samples, at, geometry, is_ct)
     if bool((samples[mask] == air).all()):
         return None
     new = samples.copy()
     new[mask] = air
+    # Proof by decoding: no defect of an encoder may leave a part of the face.
     written = decode.encode_frame(new, frame, syntax, geometry)
     if not np.array_equal(decode.decode_frame(written, syntax, geometry), new):
         raise _not_removed()
@@ -111,14 +126,15 @@ def _without(
 
 
 def _air(samples: decode.Samples, at: FramePlane, geometry: Geometry, is_ct: bool) -> decode.Samples:
-    """The stored value that stands for air, as the samples hold it."""
+    """The stored value of air, in the type of the samples."""
     kind = samples.dtype
     if not is_ct or at.rescale is None:
         return np.asarray(samples.max() if geometry.photometric == "MONOCHROME1" else samples.min(), kind)
     slope, intercept = at.rescale
     bits = geometry.bits_stored
     low = -(1 << (bits - 1)) if geometry.signed else 0
+    # Some CT images cannot store -1000 HU: the nearest storable value is used.
     value = min(max(round((_AIR_HU - intercept) / slope), low), low + (1 << bits) - 1)
     if kind.kind == "u":
-        value &= (1 << bits) - 1
+        value &= (1 << bits) - 1  # the samples are unsigned cells, also of signed values
     return np.asarray(value).astype(kind)

@@ -1,4 +1,7 @@
-"""Connected regions of coarse masks, plane by plane, with NumPy alone."""
+"""Connected regions of coarse masks in each plane, in plain NumPy.
+
+All masks have shape (planes, rows, columns).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,15 @@ Labels = npt.NDArray[np.int64]
 
 
 def spread_seeds(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
-    """Carry the largest seed through each 4-connected region of every plane (axes 1 and 2)."""
+    """Propagate the largest seed through each 4-connected region of every plane (axes 1 and 2).
+
+    Parameters
+    ----------
+    seeds : array
+        Labels; 0 where there is none.
+    mask : array of bool
+        The regions.
+    """
     now = np.where(mask, seeds, 0)
     while True:
         after = _along(_along(now, mask, 2), mask, 1)
@@ -22,9 +33,9 @@ def spread_seeds(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
 
 
 def _along(labels: npt.NDArray[Any], mask: Mask, axis: int) -> npt.NDArray[Any]:
-    """The largest label of each unbroken run of the mask along one axis."""
+    """Set each run of the mask along one axis to its largest label."""
     room = [(0, 0), (0, 0), (0, 0)]
-    room[axis] = (0, 1)  # keeps the runs of neighbouring lines apart
+    room[axis] = (0, 1)  # separates the runs of adjacent lines in the flattened array
     order = (0, 1, 2) if axis == 2 else (0, 2, 1)
     held = np.pad(mask, room).transpose(order)
     flat = np.ascontiguousarray(np.pad(labels, room).transpose(order)).ravel()
@@ -40,7 +51,7 @@ def _along(labels: npt.NDArray[Any], mask: Mask, axis: int) -> npt.NDArray[Any]:
 
 
 def fill_enclosed(walls: Mask) -> Mask:
-    """What walls enclose within each plane, the walls themselves not included."""
+    """Return the areas that walls enclose within each plane, without the walls."""
     free = ~walls
     border = np.zeros_like(walls)
     border[:, [0, -1], :] = True
@@ -50,12 +61,20 @@ def fill_enclosed(walls: Mask) -> Mask:
 
 
 def label_regions(mask: Mask) -> Labels:
-    """A number for every region of every plane; 0 where there is none."""
+    """Return a different number for every region of every plane; 0 outside the regions."""
     return np.asarray(spread_seeds(np.arange(1, mask.size + 1).reshape(mask.shape), mask), np.int64)
 
 
 def largest_two(mask: Mask) -> tuple[Mask, npt.NDArray[np.int64]]:
-    """The largest region of every plane, and the numbers of voxels of the largest two (planes by 2)."""
+    """Return the largest region of every plane, and the sizes of the largest two.
+
+    Returns
+    -------
+    array of bool
+        Mask of the largest regions.
+    array of int64, shape (planes, 2)
+        Voxels in the largest and the second largest region.
+    """
     labels = label_regions(mask)
     best = np.zeros_like(mask)
     sizes = np.zeros((mask.shape[0], 2), np.int64)
@@ -69,7 +88,8 @@ def largest_two(mask: Mask) -> tuple[Mask, npt.NDArray[np.int64]]:
 
 
 def dilate(mask: Mask, times: int = 1) -> Mask:
-    """Dilated within each plane, alternately by the 4 and by the 8 neighbours."""
+    """Dilate a mask within each plane, ``times`` times."""
+    # 4 and 8 neighbors in turn approximate a disk.
     for turn in range(times):
         out = mask.copy()
         out[:, 1:] |= mask[:, :-1]
@@ -83,5 +103,5 @@ def dilate(mask: Mask, times: int = 1) -> Mask:
 
 
 def erode(mask: Mask, times: int = 1) -> Mask:
-    """Eroded within each plane; what lies beyond the border counts as mask."""
+    """Erode a mask within each plane; voxels beyond the border count as part of the mask."""
     return ~dilate(~mask, times)

@@ -1,7 +1,8 @@
-"""Cutting a face off: coarse blocks from outside air to a depth below the skin, and the proof that it worked.
+"""Planning and verification of the removal of a face.
 
-Every block is cut at one plane, as deep as its deepest skin and ``_DEPTH`` more, so that what is left in
-front is a staircase that follows the face no finer than the blocks do. Above the brow nothing is touched.
+The volume in front of a coronal grid of coarse blocks is removed. Each block is cut at one depth: its deepest
+skin plus a margin. The remaining front is a staircase with the resolution of the blocks, from which no face
+can be reconstructed. Nothing above the brow is removed.
 """
 
 from __future__ import annotations
@@ -19,28 +20,37 @@ from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 Depths = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.floating[Any]]
 
+# Side of a block in voxels: 16 mm, about the breadth of a nose.
 _BLOCK = 4
-"""Voxels of a block's side: 16 mm, about the breadth of a nose."""
+# Rows of blocks of that breadth; those below are twice as broad.
 _ROWS_AT_BROW = 2
-"""Rows of blocks of that breadth; those below are twice as broad."""
+# Voxels between the possible depths of a cut: 12 mm, so that depths do not follow the relief of the face.
 _STAIR = 3
-"""Voxels from one depth of a cut to the next: 12 mm."""
+# Depth below the skin, as a fraction of the length of the head: 16 mm in an adult.
 _DEPTH = 0.09
-"""Least depth below the skin that is cut, as a share of the head's length: 16 mm in an adult."""
+# Voxels by which the new surface must be behind the former skin: 8 mm.
 _GONE = 2
-"""Voxels that the foremost surface must lie behind the skin that was there: 8 mm."""
+# Largest fraction of skin that may remain, and largest correlation of the relief before and after.
 _MOST_SKIN_LEFT = 0.02
 _MOST_LIKENESS = 0.35
 
 
 def plan_cut(volume: Volume, tissue: Mask, head: Head) -> FaceCut | None:
-    """Where to cut; None when no skin is seen from the front."""
+    """Plan the cut; return None when no skin is visible from the front.
+
+    Parameters
+    ----------
+    volume : Volume
+    tissue : array of bool
+        As returned by `segment_tissue`.
+    head : Head
+    """
     planes, columns, limit = _sector(tissue, head)
     hits = first_hits(tissue)[planes, columns]
     depth = int(np.ceil(min(16.0, max(12.0, _DEPTH * head.length * STEP)) / STEP))
     rows = []
     for number, i in enumerate(range(0, hits.shape[0], _BLOCK)):
-        # Near the brow the brain lies right behind; lower down wider blocks leave no step where the nose was.
+        # At the brow narrow blocks spare the brain behind it; below, wide ones leave no step at the nose.
         wide = _BLOCK if number < _ROWS_AT_BROW else 2 * _BLOCK
         row: list[float | None] = []
         for k in range(0, -(-hits.shape[1] // (2 * _BLOCK)) * 2 * _BLOCK, wide):
@@ -58,10 +68,10 @@ def plan_cut(volume: Volume, tissue: Mask, head: Head) -> FaceCut | None:
 
 
 def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
-    """Planes from brow to chin, columns of the head's breadth, and the row behind which nothing is cut."""
+    """Planes from brow to chin, columns of the head, and the row behind which nothing is cut."""
     planes = face_planes(head, len(tissue))
     half = 0.46 * head.length
-    # An odd number of blocks to either side: wide blocks then have the nose in the middle of one.
+    # An odd number of blocks to either side, so that the nose is in the middle of a wide block.
     start = round(head.x) - _BLOCK * (int(half / _BLOCK) | 1)
     start += -min(0, start // (2 * _BLOCK)) * 2 * _BLOCK
     columns = slice(start, min(tissue.shape[2], int(head.x + half) + 1))
@@ -75,10 +85,18 @@ def _sector(tissue: Mask, head: Head) -> tuple[slice, slice, int]:
 
 
 def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool:
-    """Render the face from the front and from the sides before and after: nothing of its skin may be left.
+    """Return whether a cut removes the face, from renderings from the front and the sides.
 
-    The foremost surface must lie behind the former skin nearly everywhere, hardly any of the former
-    outer surface may remain, and the relief that remains must not resemble the former one.
+    The foremost surface must be behind the former skin almost everywhere, at most a tenth of the former outer
+    surface may remain, and the new relief must not correlate with the former one.
+
+    Parameters
+    ----------
+    volume : Volume
+    tissue : array of bool
+        As returned by `segment_tissue`.
+    head : Head
+    cut : FaceCut
     """
     planes, columns, limit = _sector(tissue, head)
     gone = _cut_away(volume, cut)
@@ -86,7 +104,7 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool
     skin = np.zeros_like(before, bool)
     skin[planes, columns] = visible_skin(volume, tissue)[planes, columns]
     skin &= before < limit - _GONE
-    if not skin.any():
+    if not skin.any():  # nothing to compare proves nothing
         return False
     left = skin & (after >= 0) & (after < before + _GONE)
     surface = _outer_surface(tissue)
@@ -102,7 +120,7 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool
 
 
 def _cut_away(volume: Volume, cut: FaceCut) -> Mask:
-    """The cut as a mask of the coarse volume."""
+    """Mask of the voxels of the coarse volume that the cut removes."""
     planes, rows, columns = volume.inside.shape
     x = volume.left + STEP * np.arange(columns)
     y = volume.front + STEP * np.arange(rows)
@@ -111,7 +129,7 @@ def _cut_away(volume: Volume, cut: FaceCut) -> Mask:
 
 
 def _outer_surface(tissue: Mask) -> Mask:
-    """Tissue that can be seen from the front, the left or the right."""
+    """Tissue that is visible from the front, the left or the right."""
     seen = np.zeros_like(tissue)
     for axis, backwards in ((1, False), (2, False), (2, True)):
         way = np.flip(tissue, axis) if backwards else tissue
@@ -121,8 +139,17 @@ def _outer_surface(tissue: Mask) -> Mask:
 
 
 def relief_correlation(before: Depths, after: Depths, there: Mask) -> float:
-    """Correlation of two depth maps' relief: what is left once their smooth course is taken out."""
+    """Return the Pearson correlation of the relief of two depth maps.
+
+    Parameters
+    ----------
+    before, after : array of int, shape (planes, columns)
+        Foremost row of tissue, or -1 (see `first_hits`).
+    there : array of bool, shape (planes, columns)
+        Where to compare.
+    """
     both = there & (after >= 0)
+    # Too few points for a correlation.
     if int(both.sum()) < 30:
         return 0.0
     one, other = _relief(before, both), _relief(after, both)
@@ -131,7 +158,7 @@ def relief_correlation(before: Depths, after: Depths, there: Mask) -> float:
 
 
 def _relief(depths: Depths, there: Mask) -> Reals:
-    """Depths less their mean over 28 mm around, steps such as that from chin to throat clipped."""
+    """Depths minus their mean within 28 mm; steps such as that from chin to throat are clipped."""
     total, count = np.where(there, depths, 0).astype(float), there.astype(float)
     relief = (depths - _boxed(total) / np.maximum(1, _boxed(count)))[there]
     return np.clip(relief, -_STAIR, _STAIR)
@@ -150,7 +177,7 @@ def _boxed(values: Reals, reach: int = 3) -> Reals:
 
 
 def _limits(cut: FaceCut, x: Reals, z: Reals) -> Reals:
-    """The y before which everything goes, for points of x and z; minus infinity where nothing goes."""
+    """The y in front of which everything is removed at points (x, z); minus infinity where nothing is."""
     table = np.array(
         [[-np.inf if depth is None else depth for depth in row] for row in cut.depths], dtype=float
     )
@@ -161,7 +188,18 @@ def _limits(cut: FaceCut, x: Reals, z: Reals) -> Reals:
 
 
 def pixels_to_blank(cuts: Sequence[FaceCut], plane: Plane) -> Mask | None:
-    """Which pixels of a slice any of the cuts takes, rows by columns; None when none does."""
+    """Return the pixels of a slice that any cut removes.
+
+    Parameters
+    ----------
+    cuts : sequence of FaceCut
+    plane : Plane
+
+    Returns
+    -------
+    array of bool, shape (rows, columns), or None
+        None when no pixel is removed.
+    """
     heights = [corner[2] for corner in plane.corners()]
     near = [
         cut

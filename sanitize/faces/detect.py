@@ -1,9 +1,9 @@
-"""Does a coarse volume show the skin of a face? When unsure, it may.
+"""Detection of the skin of a face in a coarse volume; inconclusive cases count as a face.
 
-A head is known in CT by the brain case, a closed ring of bone thinly covered, and otherwise by its cross
-section: as large as a head, ending at the vertex or cut off above. Its face lies below the brow, in front.
-What has no skin there (a brain without its head, a narrow field of view, slices above the orbits alone)
-shows none.
+A head is recognized in CT by the skull, a closed ring of bone directly below the skin, and otherwise by the
+size of its cross section, which ends at the vertex or is cut off above. The face is in front, below the brow.
+A volume without skin there (an extracted brain, a narrow field of view, slices above the orbits only) shows
+no face.
 """
 
 from __future__ import annotations
@@ -23,15 +23,25 @@ from medsanitize.sanitize.faces.connected_regions import (
 from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 
 FaceFinding = Literal["none", "unsure", "face"]
+# Area of a voxel within its plane, in cm2.
 _AREA = STEP * STEP / 100
-"""cm2 of one voxel of a plane."""
 _SKIN_HU, _BONE_HU = -300.0, 220.0
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a head lies, in voxels of the volume: the plane of its top and of the first below the brow,
-    the middle from left to right and from front to back, its length from front to back, its front.
+    """Position of a head in voxels of the volume.
+
+    Attributes
+    ----------
+    top, brow : int
+        Uppermost plane, and first plane below the brow.
+    x, y : float
+        Middle from left to right and from front to back.
+    length : float
+        Extent from front to back.
+    front : int
+        Foremost row.
     """
 
     top: int
@@ -44,7 +54,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class FaceDetection:
-    """What was found in a volume; ``head`` whenever there may be a face."""
+    """Result for a volume; ``head`` is set whenever there may be a face."""
 
     finding: FaceFinding
     head: Head | None = None
@@ -54,7 +64,18 @@ NOTHING = FaceDetection("none")
 
 
 def segment_tissue(volume: Volume, modality: str) -> Mask:
-    """Where the body is, its inner air excluded: CT in HU, others by their own histogram."""
+    """Return a mask of the body without air in it.
+
+    Parameters
+    ----------
+    volume : Volume
+    modality : str
+        ``CT`` (threshold in HU), ``PT`` or ``MR`` (threshold from the histogram).
+
+    Returns
+    -------
+    array of bool, shape (planes, rows, columns)
+    """
     values = volume.values
     if modality == "CT":
         return volume.inside & (values > _SKIN_HU)
@@ -66,7 +87,7 @@ def segment_tissue(volume: Volume, modality: str) -> Mask:
 
 
 def _otsu(values: npt.NDArray[np.float32]) -> float:
-    """The level that parts a histogram best (Otsu 1979), outliers clipped."""
+    """Threshold that separates a histogram best (Otsu 1979), without outliers."""
     low, high = float(values.min()), float(np.percentile(values, 99.5))
     if high <= low:
         return low
@@ -77,12 +98,19 @@ def _otsu(values: npt.NDArray[np.float32]) -> float:
     above = below[-1] - below
     with np.errstate(divide="ignore", invalid="ignore"):
         between = (sums[-1] * below / below[-1] - sums) ** 2 / (below * above.astype(float))
-    # Between two far peaks every level is as good as the best: the middle one is taken.
+    # Between two distant peaks many thresholds are equally good: the middle one is used.
     return float(middles[between >= 0.995 * np.nanmax(between)].mean())
 
 
 def detect_face(volume: Volume, modality: str) -> FaceDetection:
-    """Say whether the volume may show a face."""
+    """Return whether a volume may show a face.
+
+    Parameters
+    ----------
+    volume : Volume
+    modality : str
+        ``CT``, ``PT`` or ``MR``.
+    """
     tissue = segment_tissue(volume, modality)
     if not tissue.any():
         return NOTHING
@@ -96,7 +124,7 @@ def detect_face(volume: Volume, modality: str) -> FaceDetection:
 
 
 def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
-    """The head around the longest run of planes in which bone encloses brain close below the skin."""
+    """The head around the longest run of planes in which bone close to the skin encloses brain."""
     rooms = label_regions(fill_enclosed(dilate(volume.inside & (volume.values > _BONE_HU))))
     air = volume.inside & ~tissue
     cases = np.zeros_like(tissue)
@@ -104,6 +132,7 @@ def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
         names, counts = np.unique(plane[plane > 0], return_counts=True)
         for name in names[(counts * _AREA >= 25) & (counts * _AREA <= 300)]:
             room = plane == name
+            # Mean HU of brain with some margin, unlike that of cavities with air.
             if -60 < float(volume.values[i][room].mean()) < 130 and _near_air(room, air[i]):
                 cases[i] |= room
     good = np.flatnonzero(cases.any(axis=(1, 2)))
@@ -124,7 +153,7 @@ def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
 
 
 def _near_air(room: Mask, air: Mask) -> bool:
-    """Whether most of what lies 28 mm around is air, as around a skull and never around a pelvis."""
+    """Whether most of the surroundings at 28 mm are air, as around a skull and never around a pelvis."""
     near = dilate(np.pad(room, 8)[None], 6)[0]
     ring = dilate(near[None], 1)[0] & ~near
     around = ring[8:-8, 8:-8]
@@ -179,7 +208,7 @@ def _head_of(body: Mask, top: int, tops_out: bool) -> Head:
 
 
 def _extents(body: Mask, inside: Mask) -> npt.NDArray[np.float64]:
-    """Breadth and length of every plane in mm; NaN where the field of view cuts both sides."""
+    """Breadth and length of every plane in mm, shape (planes, 2); NaN where both sides are cut off."""
     found = np.full((len(body), 2), np.nan)
     for i, plane in enumerate(body):
         for axis in (0, 1):
@@ -190,7 +219,7 @@ def _extents(body: Mask, inside: Mask) -> npt.NDArray[np.float64]:
 
 
 def _head_sized(body: Mask, inside: Mask) -> bool:
-    """Whether the largest cross section is a head's, from a newborn's to a large man's with his ears."""
+    """Whether the largest cross section is that of a head, from a newborn to a large man with his ears."""
     extents = _extents(body, inside)
     for axis, (least, most) in enumerate(((60, 240), (70, 290))):
         known = extents[:, axis][~np.isnan(extents[:, axis])]
@@ -207,7 +236,7 @@ def _height_of_head_size(body: Mask) -> int:
 
 
 def _has_airways(volume: Volume, tissue: Mask, body: Mask) -> bool:
-    """Whether air is enclosed, as in nose, sinuses and throat, and never in a limb."""
+    """Whether air is enclosed, as in nose, sinuses and throat, but never in a limb."""
     air = fill_enclosed(tissue) & dilate(body) & volume.inside
     return int((air.sum(axis=(1, 2)) * _AREA >= 1.5).sum()) >= 3
 
@@ -216,24 +245,29 @@ def _has_airways(volume: Volume, tissue: Mask, body: Mask) -> bool:
 
 
 def first_hits(tissue: Mask) -> npt.NDArray[np.int64]:
-    """For every plane and column the foremost row of tissue, or -1: a depth map seen from the front."""
+    """Return the depth map from the front: the foremost row of tissue per plane and column, or -1."""
     return np.where(tissue.any(axis=1), tissue.argmax(axis=1), -1)
 
 
 def visible_skin(volume: Volume, tissue: Mask) -> Mask:
-    """Where the foremost tissue has air of the field of view before it, and so is skin."""
+    """Return where the foremost tissue is skin: it has air inside the field of view in front of it.
+
+    Returns
+    -------
+    array of bool, shape (planes, columns)
+    """
     hits = first_hits(tissue)
     before = np.take_along_axis(volume.inside, np.maximum(hits - 1, 0)[:, None, :], axis=1)[:, 0, :]
     return (hits > 0) & before
 
 
 def face_planes(head: Head, planes: int) -> slice:
-    """The planes from the brow to below the chin."""
+    """Return the range of planes from the brow to below the chin."""
     return slice(head.brow, min(planes, head.brow + int(0.85 * head.length)))
 
 
 def _has_facial_skin(volume: Volume, tissue: Mask, head: Head) -> bool:
-    """Whether skin lies about as far in front as the forehead, in 24 mm of height below the brow."""
+    """Whether at least 24 mm of height below the brow have skin about as far in front as the forehead."""
     planes = face_planes(head, len(tissue))
     low = max(0, int(head.x - 0.2 * head.length))
     columns = slice(low, int(head.x + 0.2 * head.length) + 1)
@@ -245,6 +279,6 @@ def _has_facial_skin(volume: Volume, tissue: Mask, head: Head) -> bool:
 
 
 def _unless_no_skin(volume: Volume, tissue: Mask, head: Head) -> FaceDetection:
-    """Unsure, unless hardly any skin is seen from the front."""
+    """``unsure``, or ``none`` if almost no skin is visible from the front."""
     skin = visible_skin(volume, tissue)[head.top :]
     return FaceDetection("unsure", head) if int(skin.sum()) * _AREA >= 16 else NOTHING

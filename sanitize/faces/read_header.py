@@ -1,4 +1,4 @@
-"""What the search for faces reads from a header: the series, where the slice lies, what it says it shows."""
+"""Header of a slice as the face check needs it: series, geometry, and the stated body part."""
 
 from __future__ import annotations
 
@@ -52,11 +52,21 @@ _ELSEWHERE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SliceHeader:
-    """One image that may be part of a head.
+    """Header of an image that may show a part of a head.
 
-    ``series`` and ``frame_of_reference`` are UIDs, empty when absent. ``numbers`` are position (3 values),
-    orientation (6) and spacing (2), empty where the object keeps them per frame or not at all.
-    ``projection``: a scout, which lies in no plane. ``elsewhere``: its own words name another part.
+    Attributes
+    ----------
+    series, frame_of_reference : str
+        UIDs; empty when absent.
+    modality : str
+        ``CT``, ``MR`` or ``PT``.
+    rows, columns, frames : int
+    numbers : tuple of tuple of float
+        Position (3 values), orientation (6) and spacing (2); empty when they are stated per frame or absent.
+    projection : bool
+        Whether the image is a CT localizer, which is no slice.
+    elsewhere : bool
+        Whether the header names another body part.
     """
 
     series: str
@@ -70,15 +80,20 @@ class SliceHeader:
     elsewhere: bool
 
     def geometry(self) -> str:
-        """All but the UIDs, as the sealed state keeps it."""
+        """Serialize all fields except the UIDs and ``projection`` for the encrypted state."""
         facts = (self.modality, self.rows, self.columns, self.frames, self.numbers, self.elsewhere)
         return json.dumps(facts)
 
 
 def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
-    """Read what the search for faces needs; None when the object is no slice of a volume.
+    """Read the header of a slice; return None when the object is not a slice of a volume.
 
-    Never raises on content: what cannot be read here will be refused by the object function.
+    No content raises an exception: `DicomSanitizer` quarantines what cannot be read.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+    limits : Limits
     """
     try:
         container = open_dicom(data, limits)
@@ -90,6 +105,7 @@ def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
         return None
     texts = {tag: value.decode("latin-1").strip(" \0") for tag, value in found.items()}
     modality = texts.get(_MODALITY, "").upper()
+    # Captures and objects without a class count by their modality: they may be slices as well.
     volume = texts.get(_CLASS, container.sop_class) in VOLUME_SOP_CLASSES
     if _ROWS not in found or not (volume or modality in _MODALITIES):
         return None
@@ -109,7 +125,7 @@ def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
 
 
 def _scan(buf: Buffer, pos: int, layout: Layout, depth: int) -> dict[int, bytes]:
-    """Values of the wanted elements of the top level, as far as it can be read."""
+    """Values of the wanted top-level elements, up to where the data set can be read."""
     found: dict[int, bytes] = {}
     end = len(buf)
     while end - pos >= 8:
@@ -137,7 +153,7 @@ def _count(text: str) -> int:
 
 
 def _elsewhere(texts: dict[int, str]) -> bool:
-    """Whether the object's words name a part without a face, and none of them one of the head."""
+    """Whether the header names a body part without a face, and none of the head."""
     part = "".join(texts.get(_PART, "").split()).upper()
     said = " ".join(texts.get(tag, "") for tag in (_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL)).upper()
     words = said.replace("_", " ").replace("-", " ").replace("/", " ").split()

@@ -1,4 +1,4 @@
-"""One series judged: every stack of its slices looked at, and a cut made and proved where a face may be."""
+"""Face check of one series: every stack of slices is checked, and cuts are planned and verified."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from medsanitize.sanitize.faces.detect import detect_face, segment_tissue
 from medsanitize.sanitize.faces.slice_geometry import LEAST_SLICES, Plane, could_show_face, sort_into_stacks
 from medsanitize.sanitize.faces.volume import VolumeTooLarge, coarse_volume
 
+# A series that needs more cuts is reported as uncut: fail closed.
 _MOST_CUTS = 8
 
 
@@ -23,23 +24,29 @@ def assess_series(
     elsewhere: bool,
     cutting: bool,
 ) -> SeriesFace:
-    """Say whether a face could be rendered from a series, and where to cut it off.
+    """Determine whether a face can be rendered from a series, and how to remove it.
 
     Parameters
     ----------
     planes : sequence of Plane or None
-        Of every frame of the series; None where none is stated.
+        Plane of every frame of the series; None where none is stated.
     image : callable
-        Gives the values of the frame of an index: HU in CT, any scale otherwise.
+        Returns the values of the frame with an index, shape (rows, columns): HU in CT, any scale otherwise.
     modality : str
         ``CT`` where values are HU, ``PT``, or ``MR`` for any other scale.
     elsewhere : bool
-        The series' own words name another part of the body: they decide where the pixels do not.
+        Whether the header names another body part; decides where the pixels are inconclusive.
     cutting : bool
-        Whether cuts are wanted.
+        Whether to plan cuts.
+
+    Returns
+    -------
+    SeriesFace
+        ``uncut`` if a face may be rendered and no cut was verified.
     """
     lost = sum(plane is None for plane in planes)
     verdict, cuts = "none", list[FaceCut]()
+    # Frames without a position may be a volume that cannot be checked.
     if lost >= LEAST_SLICES and not elsewhere:
         return SeriesFace("uncut")
     placed = [(index, plane) for index, plane in enumerate(planes) if plane is not None]
@@ -60,6 +67,7 @@ def assess_series(
         if seen.head is None:
             return SeriesFace("uncut")
         tissue = segment_tissue(volume, modality)
+        # Echoes and phases of one head share a cut, if it is verified in each of them.
         if any(removes_face(volume, tissue, seen.head, cut) for cut in cuts):
             continue
         cut = plan_cut(volume, tissue, seen.head)

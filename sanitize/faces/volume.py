@@ -1,4 +1,4 @@
-"""A coarse volume on the axes of the patient, from slices of any orientation."""
+"""Resampling of slices of any orientation to a coarse volume along the axes of the patient."""
 
 from __future__ import annotations
 
@@ -15,19 +15,27 @@ Mask = npt.NDArray[np.bool_]
 
 STEP = 4.0
 """mm between voxels of a coarse volume, in every direction."""
+# 1.5 cubic meters: bounds the memory, whatever positions a header states.
 _MOST_VOXELS = 24_000_000
 
 
 class VolumeTooLarge(Exception):
-    """The slices span more than any body does."""
+    """The slices extend beyond any body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A coarse volume: ``values[i, j, k]`` lies at z = top - i, y = front + j, x = left + k steps.
+    """A coarse volume along the axes of the patient.
 
-    Plane 0 is the uppermost, row 0 the foremost. ``inside`` says where slices lie; elsewhere values mean
-    nothing. ``left``, ``front`` and ``top`` are LPS coordinates in mm of the first voxel's centre.
+    Attributes
+    ----------
+    values : array of float32, shape (planes, rows, columns)
+        ``values[i, j, k]`` is at z = top - i, y = front + j and x = left + k, in units of `STEP`: plane 0 is
+        the uppermost, row 0 the foremost.
+    inside : array of bool, shape (planes, rows, columns)
+        Where slices are; elsewhere ``values`` has no meaning.
+    left, front, top : float
+        LPS coordinates of the center of the first voxel, in mm.
     """
 
     values: Floats
@@ -38,7 +46,7 @@ class Volume:
 
 
 def needed_slices(planes: Sequence[Plane]) -> list[int]:
-    """Which slices of a rising stack are needed: no closer than the step."""
+    """Return the indices of the slices of an ascending stack that are at least about one step apart."""
     kept: list[int] = []
     for index, plane in enumerate(planes):
         if not kept or plane.height - planes[kept[-1]].height >= STEP - 0.5:
@@ -47,21 +55,27 @@ def needed_slices(planes: Sequence[Plane]) -> list[int]:
 
 
 def coarse_volume(planes: Sequence[Plane], image: Callable[[int], npt.NDArray[Any]]) -> Volume:
-    """Read a rising stack into a coarse volume; no more than one full slice is held at a time.
+    """Resample a stack of slices to a coarse volume.
 
     Parameters
     ----------
     planes : sequence of Plane
+        In ascending order of position.
     image : callable
-        Gives the values of the slice of an index, rows by columns.
+        Returns the values of the slice with an index, shape (rows, columns).
+
+    Returns
+    -------
+    Volume
 
     Raises
     ------
-    TooLarge
-        The slices span more than any body does.
+    VolumeTooLarge
+        The slices extend beyond any body.
     """
     kept = needed_slices(planes)
     used = [planes[index] for index in kept]
+    # Each slice is reduced at once, so that only one is in memory in full resolution.
     pooled = [_pooled(image(index), plane) for index, plane in zip(kept, used, strict=True)]
     points = np.array([corner for plane in used for corner in plane.corners()])
     low, high = points.min(axis=0), points.max(axis=0)
@@ -79,7 +93,7 @@ def coarse_volume(planes: Sequence[Plane], image: Callable[[int], npt.NDArray[An
 
 
 def _block(plane: Plane) -> tuple[int, int]:
-    """Rows and columns of the blocks whose means are taken: about the step's size."""
+    """Rows and columns of the pixel blocks that are averaged: about the size of a step."""
     tall = max(1, min(plane.rows, int(STEP / plane.pitch[1] + 0.25)))
     return tall, max(1, min(plane.columns, int(STEP / plane.pitch[0] + 0.25)))
 
@@ -95,7 +109,7 @@ def _pooled(pixels: npt.NDArray[Any], plane: Plane) -> Floats:
 
 
 class _Stack:
-    """Pooled slices and where they lie, as arrays."""
+    """Reduced slices and their geometry as arrays."""
 
     def __init__(self, planes: Sequence[Plane], pooled: Sequence[Floats]) -> None:
         first = planes[0]
@@ -107,14 +121,16 @@ class _Stack:
         self.images = np.stack(pooled)
         tall, wide = _block(first)
         self.pitch = (first.pitch[0] * wide, first.pitch[1] * tall)
+        # The center of a block is not that of its first pixel.
         self.shift = ((self.pitch[0] - first.pitch[0]) / 2, (self.pitch[1] - first.pitch[1]) / 2)
         gaps = np.diff(self.heights)
+        # Distance (mm) up to which a slice fills the gap to the next; wider gaps stay outside.
         self.reach = min(12.0, max(STEP, float(np.median(gaps)) if len(gaps) else STEP)) * 0.75
 
     def sample(
         self, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], z: float, values: Floats, inside: Mask
     ) -> None:
-        """Fill one horizontal plane: the nearest slice, the nearest block in it."""
+        """Fill one horizontal plane by nearest-neighbor interpolation."""
         height = x * self.normal[0] + y * self.normal[1] + z * self.normal[2]
         above = np.clip(np.searchsorted(self.heights, height), 1, max(1, len(self.heights) - 1))
         below = above - 1
