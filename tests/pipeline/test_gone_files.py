@@ -21,7 +21,7 @@ def staged(policy: Policy) -> list[Path]:
     return sorted((policy.output / ".staging" / "data").rglob("*.dcm"))
 
 
-def test_a_staged_file_that_is_gone_is_made_anew_by_the_next_run(
+def test_a_missing_staged_file_is_made_again_by_the_next_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that another object lost its place to: the duplicate in the export is judged again."""
@@ -44,7 +44,7 @@ def test_a_staged_file_that_is_gone_is_made_anew_by_the_next_run(
     assert tree(policy.output) == tree(whole.output)
 
 
-def test_a_file_that_goes_while_a_release_awaits_approval_is_made_anew(workplace: Workplace) -> None:
+def test_a_file_deleted_while_awaiting_approval_is_made_again(workplace: Workplace) -> None:
     release = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
     policy = workplace(release=release)
     digest = run(policy, ONE).digest
@@ -56,7 +56,7 @@ def test_a_file_that_goes_while_a_release_awaits_approval_is_made_anew(workplace
     assert run(policy, Options(workers=1, approve=digest)).ending == "published"
 
 
-def test_a_file_that_goes_after_the_audit_is_found_by_the_next_run(
+def test_a_file_deleted_after_the_audit_is_detected_by_the_next_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = workplace()

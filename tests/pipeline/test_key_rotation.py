@@ -43,7 +43,7 @@ def patients(policy: Policy) -> set[str]:
     return {path.name for path in (policy.output / "data").iterdir()}
 
 
-def test_a_finished_release_is_never_made_again_under_another_key(base: Path) -> None:
+def test_a_finished_release_is_not_made_again_under_another_key(base: Path) -> None:
     rotate(base)
     with pytest.raises(UsageError, match="the key has changed"):
         run(project(base), ONE)
@@ -57,14 +57,14 @@ def test_a_new_key_changes_every_pseudonym(base: Path) -> None:
     assert not patients(later) & before
 
 
-def test_the_registry_still_knows_the_pixels_after_a_rotation(base: Path) -> None:
+def test_the_registry_recognizes_pixels_after_a_key_rotation(base: Path) -> None:
     rotate(base)
     result = run(project(base, name="other"), ONE)
     found = next(gate for gate in result.gates if gate.name == "earlier releases")
     assert (found.result, "4 objects" in found.detail) == ("flagged", True)
 
 
-def test_the_ledger_of_the_old_release_needs_the_old_key(base: Path) -> None:
+def test_the_ledger_of_an_old_release_needs_the_old_key(base: Path) -> None:
     rotate(base)
     with pytest.raises(MedsanitizeError):
         export_ledger(project(base), uids=None, patients=base / "new.csv")
@@ -72,7 +72,7 @@ def test_the_ledger_of_the_old_release_needs_the_old_key(base: Path) -> None:
     assert len((base / "old.csv").read_text().splitlines()) == 3
 
 
-def test_patients_keep_their_pseudonyms_by_a_table_made_of_the_ledger(base: Path) -> None:
+def test_a_pseudonym_table_from_the_ledger_preserves_pseudonyms(base: Path) -> None:
     before = patients(project(base))
     export_ledger(project(base), uids=None, patients=base / "patients.csv")
     rotate(base)
@@ -85,7 +85,7 @@ def test_patients_keep_their_pseudonyms_by_a_table_made_of_the_ledger(base: Path
     assert patients(later) == before
 
 
-def test_a_new_signing_key_is_what_verifiers_must_be_given(base: Path) -> None:
+def test_a_new_signing_key_must_be_given_to_verifiers(base: Path) -> None:
     for name in ("first", "second"):
         generate_signing_key(base / f"{name}.key")
     later = project(base, version="2.0", keys="{file: ./release.key, signing: ./second.key}")

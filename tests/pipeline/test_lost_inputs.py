@@ -78,7 +78,7 @@ def mount(project: Policy) -> Mount:
 
 @pytest.mark.parametrize("wholly", [False, True], ids=["empty", "gone"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_input_that_goes_while_objects_are_sanitised_ends_the_run_and_the_next_has_them_all(
+def test_an_input_lost_during_sanitizing_ends_the_run_and_a_rerun_is_complete(
     project: Policy, mount: Mount, workers: int, wholly: bool
 ) -> None:
     options = Options(workers=workers)
@@ -91,7 +91,7 @@ def test_an_input_that_goes_while_objects_are_sanitised_ends_the_run_and_the_nex
     assert run(project, options).outcomes == ALL
 
 
-def test_an_input_that_goes_while_a_shard_is_at_work_ends_it(project: Policy, mount: Mount) -> None:
+def test_an_input_lost_during_a_shard_ends_it(project: Policy, mount: Mount) -> None:
     run(project, Options(workers=1, inventory_only=True))
     with pytest.raises(EnvironmentFailure, match="input"):
         run(project, Options(workers=1, shard=Shard(1, 1)), progress=Losing(mount, "sanitize"))
@@ -100,7 +100,7 @@ def test_an_input_that_goes_while_a_shard_is_at_work_ends_it(project: Policy, mo
     assert run(project, Options(workers=1, shard=Shard(1, 1))).outcomes["released"] == 40
 
 
-def test_an_input_that_goes_before_workers_are_replaced_is_missed_by_the_new_ones(
+def test_an_input_lost_before_workers_are_replaced_is_detected_by_the_new_ones(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever starts late holds what it reads to what was there when the run began."""
@@ -117,7 +117,7 @@ def test_an_input_that_goes_before_workers_are_replaced_is_missed_by_the_new_one
 
 
 @pytest.mark.parametrize("wholly", [False, True], ids=["empty", "gone"])
-def test_an_input_that_goes_while_it_is_listed_ends_the_run_and_the_next_has_all_objects(
+def test_an_input_lost_during_listing_ends_the_run_and_a_rerun_is_complete(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch, wholly: bool
 ) -> None:
     real, listed = os.listdir, 0
@@ -138,7 +138,7 @@ def test_an_input_that_goes_while_it_is_listed_ends_the_run_and_the_next_has_all
     assert run(project, ONE).outcomes == ALL
 
 
-def test_an_input_that_is_still_away_keeps_what_was_done(project: Policy, mount: Mount) -> None:
+def test_a_still_missing_input_preserves_finished_work(project: Policy, mount: Mount) -> None:
     with pytest.raises(EnvironmentFailure):
         run(project, ONE, progress=Losing(mount, "sanitize"))
     before = sorted(project.output.rglob("*.dcm"))
@@ -150,7 +150,7 @@ def test_an_input_that_is_still_away_keeps_what_was_done(project: Policy, mount:
     assert sorted(project.output.rglob("*.dcm")) == before
 
 
-def test_an_input_folder_without_anything_in_it_is_no_release(tmp_path: Path) -> None:
+def test_an_empty_input_folder_gives_no_release(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     policy = prepare(tmp_path)
 
@@ -161,7 +161,7 @@ def test_an_input_folder_without_anything_in_it_is_no_release(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [errno.ENOTCONN, errno.ESTALE, errno.EIO])
-def test_an_input_that_cannot_be_reached_when_a_run_begins_is_no_defect(
+def test_an_input_unreachable_at_start_is_no_defect(
     project: Policy, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     real, export = os.stat, str(project.inputs[0])
@@ -176,7 +176,7 @@ def test_an_input_that_cannot_be_reached_when_a_run_begins_is_no_defect(
         run(project, ONE)
 
 
-def test_objects_of_another_file_system_in_place_of_the_input_are_not_quarantined(
+def test_objects_of_another_file_system_at_the_input_path_are_not_quarantined(
     project: Policy, mount: Mount
 ) -> None:
     """The same names with other inodes, as a replica that a server falls back to may have them."""
@@ -212,7 +212,7 @@ def fall_back_before(monkeypatch: pytest.MonkeyPatch, mount: Mount, step: str) -
 
 
 @pytest.mark.parametrize("step", ["open_state", "open_engine"])
-def test_what_lies_below_a_mount_that_goes_when_a_run_is_resumed_is_not_taken_for_the_input(
+def test_the_folder_below_a_lost_mount_is_not_used_as_input_on_resume(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     run(project, Options(workers=1, inventory_only=True))
@@ -227,7 +227,7 @@ def test_what_lies_below_a_mount_that_goes_when_a_run_is_resumed_is_not_taken_fo
     assert run(project, ONE).outcomes == ALL
 
 
-def test_what_lies_below_a_mount_that_goes_before_the_inventory_is_not_listed(
+def test_the_folder_below_a_mount_lost_before_the_inventory_is_not_listed(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fall_back_before(monkeypatch, mount, "take_inventory")
@@ -235,7 +235,7 @@ def test_what_lies_below_a_mount_that_goes_before_the_inventory_is_not_listed(
         run(project, ONE)
 
 
-def test_shards_are_held_to_the_inputs_as_the_inventory_began_with_them(
+def test_shards_require_the_inputs_of_the_inventory(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -246,7 +246,7 @@ def test_shards_are_held_to_the_inputs_as_the_inventory_began_with_them(
     assert run(project, Options(workers=1, shard=Shard(1, 1))).outcomes["released"] == 40
 
 
-def test_workers_of_a_shard_are_held_to_the_inputs_of_the_inventory(
+def test_workers_of_a_shard_require_the_inputs_of_the_inventory(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(project, Options(workers=1, inventory_only=True))
@@ -258,7 +258,7 @@ def test_workers_of_a_shard_are_held_to_the_inputs_of_the_inventory(
 # -- an input that its owner empties when the release is out ------------------------------
 
 
-def test_a_finished_release_is_said_to_be_finished_when_its_input_was_emptied_since(
+def test_a_finished_release_is_reported_as_finished_after_its_input_was_emptied(
     project: Policy, mount: Mount
 ) -> None:
     run(project, ONE)
@@ -269,7 +269,7 @@ def test_a_finished_release_is_said_to_be_finished_when_its_input_was_emptied_si
     assert (again.ending, again.exit_code, again.outcomes) == ("already_published", 0, ALL)
 
 
-def test_an_emptied_input_hides_no_change_of_the_policy(project: Policy, mount: Mount) -> None:
+def test_an_emptied_input_does_not_hide_a_policy_change(project: Policy, mount: Mount) -> None:
     run(project, ONE)
     mount.lose()
 
@@ -277,7 +277,7 @@ def test_an_emptied_input_hides_no_change_of_the_policy(project: Policy, mount: 
         run(prepare(project.output.parent, deduplicate="{pixels: ignore}"), ONE)
 
 
-def test_a_release_that_is_gone_is_not_said_to_be_finished(project: Policy, mount: Mount) -> None:
+def test_a_deleted_release_is_not_reported_as_finished(project: Policy, mount: Mount) -> None:
     run(project, ONE)
     (project.output / "RELEASE.json").unlink()
     mount.lose()

@@ -63,7 +63,7 @@ def interrupted(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callab
     return make
 
 
-def test_a_refused_run_leaves_nothing_in_output(workplace: Workplace) -> None:
+def test_a_refused_run_leaves_no_output(workplace: Workplace) -> None:
     policy = workplace(deduplicate="{pixels: fail}")
     pixels = pydicom.dcmread(real_file("CT_small.dcm")).PixelData
     for number in range(2):
@@ -72,7 +72,7 @@ def test_a_refused_run_leaves_nothing_in_output(workplace: Workplace) -> None:
     assert (endings, list(policy.output.iterdir())) == (["refused"] * 2, [])
 
 
-def test_a_refused_run_is_judged_anew_when_it_is_run_again(workplace: Workplace) -> None:
+def test_a_refused_run_is_evaluated_again_on_a_rerun(workplace: Workplace) -> None:
     first = workplace(keys="{file: ./release.key, scope: project}")
     run(first, ONE)
     policy = workplace(
@@ -87,14 +87,14 @@ def test_a_refused_run_is_judged_anew_when_it_is_run_again(workplace: Workplace)
     assert (refused.ending, done.ending, done.outcomes) == ("refused", "published", refused.outcomes)
 
 
-def test_an_anonymous_run_that_is_refused_leaves_nothing_in_output(workplace: Workplace) -> None:
+def test_a_refused_anonymous_run_leaves_no_output(workplace: Workplace) -> None:
     policy = workplace(
         release='{name: a, version: "1", mode: anonymous}', deduplicate="{bytes: fail, pixels: fail}"
     )
     assert (run(policy, ONE).ending, list(policy.output.iterdir())) == ("refused", [])
 
 
-def test_a_state_that_was_never_begun_is_not_told_as_a_changed_key(workplace: Workplace) -> None:
+def test_an_unstarted_state_is_not_reported_as_a_changed_key(workplace: Workplace) -> None:
     policy, ear = workplace(), Ear()
     policy.state.mkdir(mode=0o700)
     state_path(policy).touch(mode=0o600)
@@ -102,7 +102,7 @@ def test_a_state_that_was_never_begun_is_not_told_as_a_changed_key(workplace: Wo
     assert (done.ending, ear.heard) == ("published", [])
 
 
-def test_staging_that_is_gone_is_made_for_its_owner_alone(
+def test_missing_staging_is_created_for_its_owner_only(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = workplace()
@@ -120,7 +120,7 @@ def test_staging_that_is_gone_is_made_for_its_owner_alone(
     assert modes == [0o700]
 
 
-def test_a_shard_of_a_finished_release_says_that_it_is_finished(workplace: Workplace) -> None:
+def test_a_shard_of_a_finished_release_reports_that_it_is_finished(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     before = tree(policy.state)
@@ -130,7 +130,7 @@ def test_a_shard_of_a_finished_release_says_that_it_is_finished(workplace: Workp
 
 
 @pytest.mark.parametrize("moved", [(), ("data",), ("data", "manifest", "SHA256SUMS")])
-def test_publishing_goes_on_where_it_stopped(
+def test_publishing_resumes(
     interrupted: Callable[..., Policy], workplace: Workplace, moved: tuple[str, ...]
 ) -> None:
     reference = workplace("reference")
@@ -142,7 +142,7 @@ def test_publishing_goes_on_where_it_stopped(
 
 @pytest.mark.parametrize("moved", [(), ("data",)])
 @pytest.mark.parametrize("change", ["data", "report.html", "SHA256SUMS", "added", "removed", "link"])
-def test_a_file_changed_before_publishing_goes_on_is_noticed(
+def test_a_file_changed_before_publishing_resumes_is_detected(
     interrupted: Callable[..., Policy], moved: tuple[str, ...], change: str
 ) -> None:
     policy = interrupted(moved=moved)
@@ -165,7 +165,7 @@ def test_a_file_changed_before_publishing_goes_on_is_noticed(
 
 
 @pytest.mark.parametrize("moved", [(), ("data",)])
-def test_after_a_change_was_noticed_the_release_is_made_again(
+def test_a_release_with_a_detected_change_is_built_again(
     interrupted: Callable[..., Policy], workplace: Workplace, moved: tuple[str, ...]
 ) -> None:
     reference = workplace("reference")

@@ -90,14 +90,14 @@ def check_kills(workplace: Workplace, reference: tuple[dict[str, str], int], poi
         assert publishes_same(policy, expected), f"killed at {point} of {events}"
 
 
-def test_killed_runs_end_with_the_same_release(
+def test_killed_runs_give_the_same_release(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     check_kills(workplace, reference, 6)
 
 
 @pytest.mark.slow
-def test_runs_killed_at_200_points_end_with_the_same_release(
+def test_runs_killed_at_200_points_give_the_same_release(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     check_kills(workplace, reference, 200)
@@ -114,20 +114,20 @@ def check_full_disk(workplace: Workplace, reference: tuple[dict[str, str], int],
         assert publishes_same(policy, expected), f"full at {point} of {events}"
 
 
-def test_a_full_disk_is_exit_5_and_a_rerun_succeeds(
+def test_a_full_disk_exits_5_and_a_rerun_succeeds(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     check_full_disk(workplace, reference, 6)
 
 
 @pytest.mark.slow
-def test_a_disk_full_at_200_points_is_exit_5_and_a_rerun_succeeds(
+def test_a_disk_full_at_200_points_exits_5_and_a_rerun_succeeds(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     check_full_disk(workplace, reference, 200)
 
 
-def test_a_full_disk_while_an_object_is_written_stops_the_run(
+def test_a_full_disk_during_a_write_stops_the_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from medsanitize.pipeline.stages import sanitize
@@ -154,7 +154,7 @@ def test_a_full_disk_while_an_object_is_written_stops_the_run(
     assert run(policy, Options(workers=1)).ending == "published"
 
 
-def test_two_workers_make_the_same_release(
+def test_two_workers_give_the_same_release(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     policy = workplace("two")
@@ -162,7 +162,7 @@ def test_two_workers_make_the_same_release(
     assert tree(policy.output) == reference[0]
 
 
-def test_shards_make_the_same_release(workplace: Workplace, reference: tuple[dict[str, str], int]) -> None:
+def test_shards_give_the_same_release(workplace: Workplace, reference: tuple[dict[str, str], int]) -> None:
     policy = workplace("shards")
     run(policy, Options(workers=1, inventory_only=True))
     parts = [run(policy, Options(workers=1, shard=Shard(number, 3))) for number in (3, 1, 2)]
@@ -171,7 +171,9 @@ def test_shards_make_the_same_release(workplace: Workplace, reference: tuple[dic
     assert tree(policy.output) == reference[0]
 
 
-def test_a_missing_shard_is_made_up_for(workplace: Workplace, reference: tuple[dict[str, str], int]) -> None:
+def test_a_missing_shard_is_processed_by_the_merge(
+    workplace: Workplace, reference: tuple[dict[str, str], int]
+) -> None:
     policy = workplace("shards")
     run(policy, Options(workers=1, inventory_only=True))
     run(policy, Options(workers=1, shard=Shard(1, 2)))
@@ -180,7 +182,7 @@ def test_a_missing_shard_is_made_up_for(workplace: Workplace, reference: tuple[d
     assert not list(policy.state.glob("*shard*.sqlite"))
 
 
-def test_shards_of_another_number_are_refused_until_the_first_are_merged(
+def test_another_number_of_shards_is_rejected_until_the_first_are_merged(
     workplace: Workplace, reference: tuple[dict[str, str], int]
 ) -> None:
     policy = workplace("shards")
@@ -193,7 +195,7 @@ def test_shards_of_another_number_are_refused_until_the_first_are_merged(
     assert publishes_same(policy, reference[0])
 
 
-def test_a_shard_leaves_the_shared_inventory_as_it_is(workplace: Workplace) -> None:
+def test_a_shard_does_not_modify_the_shared_inventory(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, Options(workers=1, inventory_only=True))
     shared = state_path(policy)
@@ -204,19 +206,19 @@ def test_a_shard_leaves_the_shared_inventory_as_it_is(workplace: Workplace) -> N
     assert not list(policy.state.glob(f"{shared.name}-*"))
 
 
-def test_a_shard_needs_an_inventory(workplace: Workplace) -> None:
+def test_a_shard_requires_an_inventory(workplace: Workplace) -> None:
     with pytest.raises(UsageError, match="--inventory-only"):
         run(workplace(), Options(workers=1, shard=Shard(1, 2)))
 
 
-def test_a_shard_of_another_policy_is_refused(workplace: Workplace) -> None:
+def test_a_shard_of_another_policy_is_rejected(workplace: Workplace) -> None:
     run(workplace(), Options(workers=1, inventory_only=True))
     other = workplace(deduplicate="{pixels: ignore}")
     with pytest.raises(UsageError):
         run(other, Options(workers=1, shard=Shard(1, 2)))
 
 
-def test_a_shard_under_another_key_is_refused(workplace: Workplace) -> None:
+def test_a_shard_under_another_key_is_rejected(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, Options(workers=1, inventory_only=True))
     (policy.output.parent / "release.key").write_bytes(bytes(range(100, 164)))
@@ -237,7 +239,7 @@ def _children(pid: int) -> set[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU])
-def test_a_signal_stops_cleanly_and_the_same_command_resumes(
+def test_a_signal_stops_cleanly_and_a_rerun_resumes(
     workplace: Workplace, reference: tuple[dict[str, str], int], number: signal.Signals
 ) -> None:
     policy = workplace("signal")

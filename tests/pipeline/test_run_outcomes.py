@@ -38,7 +38,7 @@ def test_every_object_has_exactly_one_outcome_and_rule(workplace: Workplace) -> 
     assert result.exit_code == 1
 
 
-def test_no_planted_identifier_is_anywhere_in_release_or_state(workplace: Workplace) -> None:
+def test_no_planted_identifier_remains_in_release_or_state(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     for root in (policy.output, policy.state):
@@ -49,7 +49,7 @@ def test_no_planted_identifier_is_anywhere_in_release_or_state(workplace: Workpl
                 assert canary not in str(path.relative_to(root))
 
 
-def test_the_sources_are_left_as_they_were(workplace: Workplace) -> None:
+def test_the_sources_are_not_modified(workplace: Workplace) -> None:
     policy = workplace()
     before = tree(policy.inputs[0])
     run(policy, ONE)
@@ -68,7 +68,7 @@ def test_nothing_is_written_outside_output_and_state(workplace: Workplace) -> No
     }
 
 
-def test_state_is_for_its_owner_alone(workplace: Workplace) -> None:
+def test_the_state_is_accessible_by_its_owner_only(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     assert policy.state.stat().st_mode & 0o777 == 0o700
@@ -89,7 +89,7 @@ def test_links_and_pipes_are_never_opened(workplace: Workplace, tmp_path: Path) 
     assert result.outcomes["released"] == 1
 
 
-def test_names_that_are_no_text_are_read(workplace: Workplace) -> None:
+def test_files_with_undecodable_names_are_read(workplace: Workplace) -> None:
     policy = workplace()
     shutil.rmtree(policy.inputs[0])
     write_ct(policy.inputs[0] / os.fsdecode(b"caf\xe9 \n"), 1)
@@ -117,7 +117,7 @@ def test_one_sop_instance_uid_with_different_bytes_quarantines_both(workplace: W
     assert len(list((policy.output / "data").rglob("*.dcm"))) == 1
 
 
-def test_patients_without_id_are_one_a_study(workplace: Workplace) -> None:
+def test_patients_without_id_are_separated_by_study(workplace: Workplace) -> None:
     policy = workplace()
     shutil.rmtree(policy.inputs[0])
     for number in range(4):
@@ -152,7 +152,7 @@ def test_a_pseudonym_table_is_followed(workplace: Workplace) -> None:
     assert len(list((policy.output / "data" / "case-17").rglob("*.dcm"))) == 4
 
 
-def test_a_source_that_changes_during_the_run_is_quarantined(
+def test_a_source_changed_during_the_run_is_quarantined(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from medsanitize.pipeline import run as module
@@ -210,7 +210,7 @@ def test_the_policy_decides_on_equal_pixels(
 # -- refusals before anything is read ------------------------------------------------------
 
 
-def test_a_weak_key_is_refused_before_reading(workplace: Workplace) -> None:
+def test_a_weak_key_is_rejected_before_reading(workplace: Workplace) -> None:
     policy = workplace()
     (policy.output.parent / "release.key").write_bytes(b"aaaabbbb" * 8)
     with pytest.raises(KeyMaterialError):
@@ -229,12 +229,12 @@ def test_a_weak_key_is_refused_before_reading(workplace: Workplace) -> None:
         {"tables": "[{name: labels, file: ./nowhere.csv, patient: id}]"},
     ],
 )
-def test_paths_that_cannot_be_used_are_refused(workplace: Workplace, sections: dict[str, str]) -> None:
+def test_unusable_paths_are_rejected(workplace: Workplace, sections: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         run(workplace(**sections), ONE)
 
 
-def test_an_output_with_other_things_in_it_is_refused(workplace: Workplace) -> None:
+def test_a_non_empty_output_is_rejected(workplace: Workplace) -> None:
     policy = workplace()
     policy.output.mkdir()
     (policy.output / "thesis.doc").write_text("precious")
@@ -243,14 +243,14 @@ def test_an_output_with_other_things_in_it_is_refused(workplace: Workplace) -> N
     assert (policy.output / "thesis.doc").read_text() == "precious"
 
 
-def test_an_output_that_may_not_be_written_is_refused(workplace: Workplace) -> None:
+def test_an_unwritable_output_is_rejected(workplace: Workplace) -> None:
     policy = workplace(output="./file/release")
     (policy.output.parent.parent / "file").write_text("")
     with pytest.raises(UsageError):
         run(policy, ONE)
 
 
-def test_two_runs_at_once_are_refused(workplace: Workplace) -> None:
+def test_two_concurrent_runs_are_rejected(workplace: Workplace) -> None:
     policy = workplace()
     policy.output.mkdir()
     policy.state.mkdir()
@@ -258,7 +258,7 @@ def test_two_runs_at_once_are_refused(workplace: Workplace) -> None:
         run(policy, ONE)
 
 
-def test_a_finished_run_is_not_done_again(workplace: Workplace) -> None:
+def test_a_finished_run_is_not_repeated(workplace: Workplace) -> None:
     policy = workplace()
     first = run(policy, ONE)
     before = tree(policy.output)
@@ -285,7 +285,7 @@ def test_a_finished_release_is_not_overwritten_by_other_settings(workplace: Work
 
 
 @pytest.mark.parametrize("change", ["policy", "key", "input"])
-def test_an_unfinished_run_starts_again_when_its_settings_change(workplace: Workplace, change: str) -> None:
+def test_an_unfinished_run_restarts_when_its_settings_change(workplace: Workplace, change: str) -> None:
     policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
     assert run(policy, ONE).ending == "awaiting_approval"
     if change == "policy":
@@ -313,7 +313,7 @@ def test_an_unfinished_run_starts_again_when_its_settings_change(workplace: Work
 # -- approval, versions, modes --------------------------------------------------------------
 
 
-def test_approval_binds_to_the_staged_digest(workplace: Workplace) -> None:
+def test_an_approval_is_bound_to_the_staged_digest(workplace: Workplace) -> None:
     policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
     waiting = run(policy, ONE)
     wrong = run(policy, Options(workers=1, approve="0" * 64))
@@ -326,7 +326,7 @@ def test_approval_binds_to_the_staged_digest(workplace: Workplace) -> None:
     assert (waiting.exit_code, waiting.release) == (3, None)
 
 
-def test_a_new_version_carries_objects_over_and_says_what_it_supersedes(workplace: Workplace) -> None:
+def test_a_new_version_carries_over_objects_and_names_its_predecessor(workplace: Workplace) -> None:
     old = workplace()
     run(old, ONE)
     new = workplace(
@@ -361,7 +361,7 @@ def test_an_object_of_another_release_is_flagged(workplace: Workplace) -> None:
     )
 
 
-def test_an_anonymous_run_leaves_no_link_and_nothing_in_state(workplace: Workplace) -> None:
+def test_an_anonymous_run_leaves_no_ledger_and_no_state(workplace: Workplace) -> None:
     policy = workplace(release='{name: a, version: "1", mode: anonymous}')
     run(policy, ONE)
     told = {"audit.json", "metrics.prom", "report.html", "return.json", "run.lock"}
@@ -379,7 +379,7 @@ def test_anonymous_runs_differ_unless_they_share_a_key(workplace: Workplace) -> 
 
 
 @pytest.mark.parametrize("option", ["shard", "inventory"])
-def test_an_anonymous_run_cannot_be_split(workplace: Workplace, option: str) -> None:
+def test_an_anonymous_run_cannot_be_sharded(workplace: Workplace, option: str) -> None:
     from medsanitize.pipeline.state.shards import Shard
 
     policy = workplace(release='{name: a, version: "1", mode: anonymous}')
@@ -388,14 +388,14 @@ def test_an_anonymous_run_cannot_be_split(workplace: Workplace, option: str) -> 
         run(policy, options)
 
 
-def test_the_state_knows_no_names_of_sources(workplace: Workplace) -> None:
+def test_the_state_contains_no_source_names(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
     content = state_path(policy).read_bytes()
     assert b"i0003" not in content
 
 
-def test_a_file_changed_while_approval_is_awaited_is_not_published(workplace: Workplace) -> None:
+def test_a_file_changed_while_awaiting_approval_is_not_published(workplace: Workplace) -> None:
     policy = workplace(release='{name: a, version: "1", mode: pseudonymous, approve: required}')
     waiting = run(policy, Options(workers=1))
     staged = next((policy.output / ".staging" / "data").rglob("*.dcm"))
@@ -409,7 +409,7 @@ def test_a_file_changed_while_approval_is_awaited_is_not_published(workplace: Wo
 
 
 @pytest.mark.parametrize("keyword", ["PatientName", "ReferringPhysicianName"])
-def test_a_name_that_the_policy_keeps_does_not_refuse_the_release(workplace: Workplace, keyword: str) -> None:
+def test_a_name_kept_by_the_policy_does_not_fail_the_release(workplace: Workplace, keyword: str) -> None:
     done = run(workplace(dicom=f"{{attributes: {{{keyword}: K}}}}"), ONE)
 
     assert done.ending == "published"

@@ -23,7 +23,7 @@ dicom:
 
 
 @pytest.mark.parametrize("faces", ["ignore", "flag"])
-def test_clean_faces_and_faces_left_contradict_each_other(faces: str) -> None:
+def test_cleaning_and_keeping_faces_is_a_contradiction(faces: str) -> None:
     with pytest.raises(PolicyError) as caught:
         loads(f"{TEXT}pixels: {{faces: {faces}}}\n", base=Path("/nowhere"))
     (problem,) = caught.value.problems
@@ -32,6 +32,6 @@ def test_clean_faces_and_faces_left_contradict_each_other(faces: str) -> None:
 
 
 @pytest.mark.parametrize("faces", ["quarantine", "deface"])
-def test_clean_faces_go_with_what_lets_none_out(faces: str) -> None:
+def test_cleaning_faces_is_compatible_with_stricter_actions(faces: str) -> None:
     policy = loads(f"{TEXT}pixels: {{faces: {faces}}}\n", base=Path("/nowhere"))
     assert policy.pixels.faces == faces

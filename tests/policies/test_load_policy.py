@@ -34,7 +34,7 @@ def places(text: str) -> list[tuple[int, int, str]]:
     return [(problem.line, problem.column, problem.message) for problem in problems(text)]
 
 
-def test_ten_line_policy_loads_as_it_stands() -> None:
+def test_a_ten_line_policy_is_valid() -> None:
     policy = loads(TEN_LINES, base=BASE)
     assert policy.release.name == "chest-ct"
     assert policy.release.version == "1.0"
@@ -74,7 +74,7 @@ tables: [{name: t, file: t.csv, patient: id}]
     assert policy.keys.command == (str(BASE / "bin/key"), "-q")
 
 
-def test_command_found_on_the_path_stays_a_name() -> None:
+def test_a_command_found_on_the_path_remains_a_name() -> None:
     text = TEN_LINES.replace("{file: ./release.key}", "{command: [pass, show, key]}")
     assert loads(text, base=BASE).keys.command == ("pass", "show", "key")
 
@@ -215,7 +215,7 @@ def test_refusals_in_the_ten_lines(old: str, new: str, line: int, column: int, m
     assert places(TEN_LINES.replace(old, new)) == [(line, column, message)]
 
 
-def test_unquoted_version_is_told_to_be_quoted() -> None:
+def test_an_unquoted_version_error_suggests_quoting() -> None:
     (problem,) = problems(TEN_LINES.replace('"1.0"', "1.0"))
     assert problem.remedy == 'Put it in quotes, as in "1.0"'
 
@@ -264,7 +264,7 @@ tables:
     ]
 
 
-def test_links_are_followed_before_places_are_compared(tmp_path: Path) -> None:
+def test_links_are_resolved_before_paths_are_compared(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "alias").symlink_to("export")
     with pytest.raises(PolicyError) as caught:
@@ -300,14 +300,14 @@ extra: 0010
     ]
 
 
-def test_two_missing_keys_of_one_section_are_both_told() -> None:
+def test_two_missing_keys_of_one_section_are_both_reported() -> None:
     messages = [
         message for _, _, message in places(TEN_LINES.replace(', version: "1.0", mode: pseudonymous', ""))
     ]
     assert messages == ["The key 'release.mode' is missing", "The key 'release.version' is missing"]
 
 
-def test_messages_carry_no_values() -> None:
+def test_messages_contain_no_values() -> None:
     secret = "hunter2-0123456789abcdef"
     text = TEN_LINES.replace("chest-ct", f"'{secret} !'").replace(
         "{file: ./release.key}", f"{{env: '{secret}'}}"
@@ -319,7 +319,7 @@ def test_messages_carry_no_values() -> None:
     assert secret not in str(caught.value) + repr(caught.value)
 
 
-def test_error_text_names_line_column_and_remedy() -> None:
+def test_error_text_states_line_column_and_remedy() -> None:
     with pytest.raises(PolicyError) as caught:
         loads(TEN_LINES + "pixel: {}\n", base=BASE)
     assert str(caught.value) == (
@@ -335,7 +335,7 @@ def test_file_that_is_not_utf_8(tmp_path: Path) -> None:
     assert caught.value.problems == (Problem(8, 6, "The policy is not UTF-8", "Save it as UTF-8"),)
 
 
-def test_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_bytes(b"\xef\xbb\xbf" + TEN_LINES.encode())
     assert load(file).version == 1
@@ -358,7 +358,7 @@ def test_unreadable_policy(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["head.example.org:6379", "10.0.0.1:6379", "[fd00::1]:6379"])
-def test_the_head_of_a_cluster_is_host_and_port(address: str) -> None:
+def test_a_cluster_head_is_host_and_port(address: str) -> None:
     assert (
         loads(TEN_LINES + f'engine: {{kind: ray, address: "{address}"}}\n', base=BASE).engine.address
         == address
@@ -366,10 +366,10 @@ def test_the_head_of_a_cluster_is_host_and_port(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "fd00::1:6379", "[head]:6379", "head", "[::1]"])
-def test_what_is_not_host_and_port_is_no_head(address: str) -> None:
+def test_a_head_without_host_and_port_is_rejected(address: str) -> None:
     with pytest.raises(PolicyError):
         loads(TEN_LINES + f'engine: {{kind: ray, address: "{address}"}}\n', base=BASE)
 
 
-def test_relative_base_is_taken_from_the_working_folder() -> None:
+def test_relative_base_is_resolved_from_the_working_directory() -> None:
     assert loads(TEN_LINES, base=Path(".")).output == Path(os.getcwd()) / "release"

@@ -27,11 +27,11 @@ def policy(macro: str = "", preset: str = "ps3.15-basic") -> Policy:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_drops_it(preset: str) -> None:
+def test_every_preset_drops_the_macro(preset: str) -> None:
     assert policy(preset=preset).wsi.macro == "drop"
 
 
-def test_a_part_is_kept_and_written_out_again() -> None:
+def test_a_macro_region_is_kept_and_round_trips() -> None:
     loaded = policy("{keep: [0.3, 0, 1, 1]}")
 
     assert loaded.wsi.macro == KeptMacro(keep=(0.3, 0, 1, 1))
@@ -51,7 +51,7 @@ def test_a_part_is_kept_and_written_out_again() -> None:
         ("{kept: [0.3, 0, 1, 1]}", "Did you mean 'keep'?"),
     ],
 )
-def test_what_is_no_part_is_told_once_and_where(macro: str, said: str) -> None:
+def test_an_invalid_macro_region_is_reported_once_with_its_location(macro: str, said: str) -> None:
     with pytest.raises(PolicyError, match=said.replace("{", "\\{")) as caught:
         policy(macro)
 

@@ -30,7 +30,7 @@ def problems(*lines: str) -> list[str]:
     return [str(one) for one in raised.value.problems]
 
 
-def test_a_dicomweb_service_and_a_peer_stand_beside_folders() -> None:
+def test_dicomweb_services_and_peers_can_be_combined_with_folders() -> None:
     found = policy(
         "- ./export",
         "- dicomweb: https://pacs.example.org/dicom-web",
@@ -89,23 +89,23 @@ DATE = "  query: {StudyDate: '20240101'}"
         (("- {}",), "7:5", "The key 'inputs.1.dicomweb' is missing"),
     ],
 )
-def test_a_mistake_is_told_where_it_is(lines: tuple[str, ...], place: str, what: str) -> None:
+def test_an_error_is_reported_with_its_location(lines: tuple[str, ...], place: str, what: str) -> None:
     assert [one for one in problems(*lines) if one.startswith(f"{place}: ") and what in one]
 
 
-def test_a_mistake_of_one_form_says_nothing_of_the_other() -> None:
+def test_an_error_in_one_form_is_not_reported_for_the_other() -> None:
     assert len(problems("- dimse: A@b:104", DATE, "  retrieve: fetch")) == 1
 
 
-def test_credentials_may_go_to_this_machine() -> None:
+def test_credentials_may_be_sent_to_localhost() -> None:
     assert policy("- dicomweb: http://localhost:8042/dicom-web", DATE, "  login: L").inputs
 
 
 @pytest.mark.parametrize("query", ["PatientName: DOE*", "StudyTime: 0800-1159", "StudyTime: '0930'"])
-def test_a_name_or_a_time_chooses_studies(query: str) -> None:
+def test_a_name_or_a_time_selects_studies(query: str) -> None:
     assert policy("- dimse: A@b:104", f"  query: {{{query}}}").inputs
 
 
-def test_where_data_come_from_does_not_change_the_digest_of_a_policy() -> None:
+def test_the_data_source_does_not_change_the_policy_digest() -> None:
     from_pacs = policy("- dicomweb: https://host/x", DATE)
     assert policy_digest(from_pacs) == policy_digest(policy("- ./export"))

@@ -55,7 +55,7 @@ def keys(model: type[BaseModel], indent: int = 0, above: str = "") -> Iterator[t
 EVERY_KEY = [text for _, text in keys(Policy)]
 
 
-def test_generated_parts_are_in_step() -> None:
+def test_generated_parts_are_up_to_date() -> None:
     assert generator().page(PAGE) == PAGE, "Run: python docs/generate.py"
 
 
@@ -64,22 +64,22 @@ def test_reference_has_every_key() -> None:
     assert [name for name, _ in keys(Policy) if f"| `{name}` |" not in reference] == []
 
 
-def test_every_option_says_what_this_version_does() -> None:
+def test_every_option_states_what_this_version_does() -> None:
     assert set(generator().THIS_VERSION) == set(Options.model_fields)
 
 
 @pytest.mark.parametrize("example", [text for broken, text in EXAMPLES if not broken])
-def test_every_example_loads(example: str) -> None:
+def test_every_example_is_valid(example: str) -> None:
     loads(over(example, WHOLE), base=BASE)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_resolve() -> None:
     targets = re.findall(r"\]\(([^)#]+)", PAGE)
     assert [target for target in targets if not (DOCS / target).exists()] == []
 
 
 @pytest.mark.parametrize("text", EVERY_KEY)
-def test_wrong_type_anywhere_is_told_with_its_place_and_remedy(text: str) -> None:
+def test_a_wrong_type_is_reported_with_location_and_remedy(text: str) -> None:
     first = text.partition(":")[0].strip()
     kept = "".join(line + "\n" for line in WHOLE.splitlines() if not line.startswith(f"{first}:"))
     policy = f"{kept}{text} [[{{}}]]\n"
@@ -117,11 +117,11 @@ def test_wrong_type_anywhere_is_told_with_its_place_and_remedy(text: str) -> Non
         ("registry: {public: [a, b]}\n", "registry:\n  public:\n  - b\n  - a\n  - b\n"),
     ],
 )
-def test_two_spellings_of_one_policy_have_one_digest(one: str, other: str) -> None:
+def test_equivalent_policies_have_the_same_digest(one: str, other: str) -> None:
     assert digest(one) == digest(other)
 
 
-def test_two_lines_for_one_private_attribute_count_in_their_order() -> None:
+def test_duplicate_private_attribute_rules_apply_in_order() -> None:
     lines = [
         "{creator: A, group: '0029', element: '10', vr: DS}",
         "{creator: A, group: '0029', element: '10', vr: LO}",
@@ -132,13 +132,13 @@ def test_two_lines_for_one_private_attribute_count_in_their_order() -> None:
     assert digest(one) != digest(other)
 
 
-def test_order_of_equally_narrow_masks_is_not_that_of_the_text() -> None:
+def test_the_order_of_equally_specific_masks_does_not_depend_on_the_text() -> None:
     one = loads(over("dicom: {attributes: {xxxx0060: K, 0018xxxx: X}}\n", WHOLE), base=BASE)
     other = loads(over("dicom: {attributes: {0018xxxx: X, xxxx0060: K}}\n", WHOLE), base=BASE)
     assert list(one.dicom.attributes.items()) == list(other.dicom.attributes.items())
 
 
-def test_date_that_no_calendar_has() -> None:
+def test_an_impossible_date_is_rejected() -> None:
     text = WHOLE.replace("mode: pseudonymous", "mode: pseudonymous, date: 2026-02-30")
     with pytest.raises(PolicyError) as caught:
         loads(text, base=BASE)
@@ -146,7 +146,7 @@ def test_date_that_no_calendar_has() -> None:
     assert (problem.line, problem.message) == (3, "The date does not exist")
 
 
-def test_list_of_wrong_items_is_not_called_empty() -> None:
+def test_a_list_of_wrong_items_is_not_reported_as_empty() -> None:
     with pytest.raises(PolicyError) as caught:
         loads(over("inputs: [1]\n", WHOLE), base=BASE)
     assert [problem.column for problem in caught.value.problems] == [10]

@@ -96,7 +96,7 @@ def test_research_options() -> None:
         ("OverlayData", "X"),
     ],
 )
-def test_research_keeps_what_archives_keep(keyword: str, expected: str) -> None:
+def test_research_keeps_what_archives_need(keyword: str, expected: str) -> None:
     assert action("research", keyword) == expected
 
 
@@ -110,7 +110,7 @@ def test_safe_harbor_reduces_dates_to_the_year_and_removes_times() -> None:
     assert (dates.method, dates.times) == ("year", "remove")
 
 
-def test_safe_harbor_keeps_no_identity_of_device_institution_or_instance() -> None:
+def test_safe_harbor_keeps_no_device_institution_or_instance_identity() -> None:
     kept = options("hipaa-safe-harbor")
     assert not kept & {"retain_device_identity", "retain_institution_identity", "retain_uids"}
     assert "retain_longitudinal_full_dates" not in kept
@@ -124,7 +124,7 @@ def test_safe_harbor_removes_serial_numbers(keyword: str) -> None:
     assert action("hipaa-safe-harbor", keyword)[0] == "X"
 
 
-def test_safe_harbor_keeps_nothing_that_research_does_not() -> None:
+def test_safe_harbor_is_stricter_than_research() -> None:
     order = {"X": 0, "Z": 1, "D": 1, "U": 1, "C": 2, "K": 3}
     for row in confidentiality_rows():
         if row.mask != "private":
@@ -138,7 +138,7 @@ def test_presets_drop_only_byte_identical_objects(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_name_themselves_and_state_every_option(preset: str) -> None:
+def test_presets_state_their_name_and_every_option(preset: str) -> None:
     tree, problems = read_yaml(preset_text(preset))
     assert tree is not None
     data = tree.plain()

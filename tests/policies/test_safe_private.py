@@ -26,7 +26,7 @@ def test_attributes_of_the_standard_are_listed_with_their_vr(
     assert safe_private()[group, creator, element].vr == vr
 
 
-def test_another_creator_in_the_same_place_is_not_safe() -> None:
+def test_the_same_element_of_another_creator_is_not_safe() -> None:
     assert (0x7053, "Somebody Else", 0x00) not in safe_private()
 
 
@@ -34,15 +34,15 @@ def test_groups_are_odd_and_elements_are_bytes() -> None:
     assert all(group % 2 == 1 and 0 <= element <= 0xFF for group, _, element in safe_private())
 
 
-def test_only_numbers_need_no_care() -> None:
+def test_only_numeric_attributes_need_no_cleaning() -> None:
     numbers = {"DS", "IS", "FL", "FD", "SL", "SS", "UL", "US"}
     assert all((row.vr in numbers) == (row.care == "none") for row in safe_private().values())
 
 
-def test_bytes_nobody_can_read_are_marked_opaque() -> None:
+def test_binary_attributes_of_unknown_content_are_marked_opaque() -> None:
     assert {row.care for row in safe_private().values() if row.vr in ("OB", "UN")} == {"opaque"}
 
 
-def test_numeric_additions_are_told_from_the_standard() -> None:
+def test_numeric_additions_are_distinguished_from_the_standard() -> None:
     additions = [row for row in safe_private().values() if row.source != "PS3.15 E.3.10-1"]
     assert {row.vr for row in additions} <= {"DS", "IS", "US", "CS"}

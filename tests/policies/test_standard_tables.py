@@ -71,9 +71,7 @@ def test_option_columns_are_counted_as_in_the_standard() -> None:
         ("private", "PrivateAttributes", "X", {"retain_safe_private": "C"}),
     ],
 )
-def test_rows_say_what_the_standard_says(
-    mask: str, keyword: str, basic: str, options: dict[str, str]
-) -> None:
+def test_rows_match_the_standard(mask: str, keyword: str, basic: str, options: dict[str, str]) -> None:
     row = next(row for row in confidentiality_rows() if row.mask == mask)
     assert (row.keyword, row.basic, dict(row.options)) == (keyword, basic, options)
 
@@ -129,11 +127,11 @@ def test_functional_groups_are_at_their_paths() -> None:
     assert types[(0x52009229, 0x00289110, 0x00280030)] in ("1", "1C")  # Pixel Measures > Pixel Spacing
 
 
-def test_retired_class_stands_under_the_iod_of_its_successor() -> None:
+def test_a_retired_class_uses_the_iod_of_its_successor() -> None:
     assert attribute_types("1.2.840.10008.5.1.4.1.1.6") == attribute_types("1.2.840.10008.5.1.4.1.1.6.1")
 
 
-def test_parents_of_every_path_are_there() -> None:
+def test_parents_of_every_path_exist() -> None:
     for uid in sop_class_names():
         types = attribute_types(uid)
         assert types is not None
@@ -144,7 +142,7 @@ def test_names_of_sop_classes() -> None:
     assert sop_class_names()[CT] == "CT Image Storage"
 
 
-def test_iods_are_what_the_generator_makes() -> None:
+def test_iods_match_the_generator_output() -> None:
     pytest.importorskip("highdicom")
     assert iods_json() == _read("iods.json")
 

@@ -26,17 +26,17 @@ keys: {{file: ./release.key}}
     return loads(text, base=BASE)
 
 
-def test_addresses_stay_as_they_are_and_paths_become_absolute() -> None:
+def test_addresses_are_unchanged_and_paths_become_absolute() -> None:
     loaded = policy("[s3://a/b, export, https://x.org/ct/]", "gs://c/d")
     assert (loaded.inputs, loaded.output) == (("s3://a/b", BASE / "export", "https://x.org/ct/"), "gs://c/d")
 
 
-def test_a_policy_with_addresses_is_written_as_it_is_read() -> None:
+def test_a_policy_with_addresses_round_trips() -> None:
     loaded = policy("[abfs://a/b, export]", "s3://c")
     assert loads(dumps(loaded), base=BASE) == loaded
 
 
-def test_where_data_lie_does_not_count_in_the_digest() -> None:
+def test_the_data_location_does_not_change_the_digest() -> None:
     assert policy_digest(policy("[s3://a/b]", "s3://c")) == policy_digest(policy())
 
 
@@ -61,7 +61,7 @@ def test_where_data_lie_does_not_count_in_the_digest() -> None:
         ("[./a]", f"s3://{'a' * 2000}", "5:9", "longer than 2,000 characters"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_told_with_its_place(
+def test_an_unusable_address_is_reported_with_its_location(
     inputs: str, output: str, place: str, message: str
 ) -> None:
     with pytest.raises(PolicyError) as failure:
@@ -72,5 +72,5 @@ def test_an_address_that_cannot_be_used_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("inputs", ["[s3://a/b, s3://a/bc]", "[s3://a/b, gs://a/b]"])
-def test_addresses_that_only_begin_alike_do_not_overlap(inputs: str) -> None:
+def test_addresses_with_a_common_name_prefix_do_not_overlap(inputs: str) -> None:
     assert len(policy(inputs).inputs) == 2

@@ -48,12 +48,12 @@ def places(text: str) -> list[tuple[int, int, str]]:
         ("a: 1\nb: \x07\n", 2, 4, "A control character is not allowed in YAML"),
     ],
 )
-def test_refused_with_its_place(text: str, line: int, column: int, message: str) -> None:
+def test_invalid_yaml_is_rejected_with_its_location(text: str, line: int, column: int, message: str) -> None:
     assert places(text) == [(line, column, message)]
 
 
 @pytest.mark.parametrize("word", ["y", "N", "yes", "no", "Yes", "NO", "on", "Off"])
-def test_yaml_1_1_booleans_are_refused_unless_quoted(word: str) -> None:
+def test_yaml_1_1_booleans_are_rejected_unless_quoted(word: str) -> None:
     assert places(f"a: {word}\n") == [(1, 4, "The word is ambiguous between YAML versions")]
     tree, problems = read_yaml(f'a: "{word}"\n')
     assert tree is not None
@@ -69,14 +69,14 @@ def test_core_schema_scalars() -> None:
     assert tree.plain() == {"a": expected, "b": None}
 
 
-def test_keys_and_values_know_their_places() -> None:
+def test_keys_and_values_have_locations() -> None:
     tree, _ = read_yaml("a:\n  b: [1, x]\n")
     assert tree is not None
     inner = tree.value["a"]  # type: ignore[index, call-overload]
     assert (tree.keys["a"], inner.keys["b"], inner.value["b"].value[1].place) == ((1, 1), (2, 3), (2, 10))
 
 
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     text = "a: no\na: 0010\nb: &q 1\nc: {d: *q, e: !t 2}\n"
     assert [(line, column) for line, column, _ in places(text)] == [
         (1, 4),
@@ -88,16 +88,16 @@ def test_all_problems_come_at_once() -> None:
     ]
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     assert places("[" * 5000)[0][2] == f"The policy is nested deeper than {MAX_DEPTH}"
     assert read_yaml("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))[1] == []
 
 
-def test_large_text_is_refused_unread() -> None:
+def test_a_large_file_is_rejected_without_parsing() -> None:
     assert places("a: x\n" + "#" * MAX_BYTES) == [(1, 1, "The policy is larger than 1 MB")]
 
 
-def test_problems_are_capped() -> None:
+def test_the_number_of_problems_is_limited() -> None:
     assert len(places("a: no\n" * 5000)) == MAX_PROBLEMS
 
 
@@ -108,7 +108,7 @@ def test_alias_bomb_is_not_expanded() -> None:
     assert len(problems) > 9
 
 
-def test_messages_show_no_long_or_odd_keys() -> None:
+def test_messages_do_not_quote_long_or_odd_keys() -> None:
     secret = "S" * 60
     assert secret not in str(places(f"{secret}: 1\n{secret}: 2\n"))
 

@@ -49,13 +49,13 @@ def test_paths_are_relative_to_the_policy() -> None:
         (f"replace: some, {REST}", "replace"),
     ],
 )
-def test_a_contradiction_is_told_with_its_place(text: str, said: str) -> None:
+def test_a_contradiction_is_reported_with_its_location(text: str, said: str) -> None:
     with pytest.raises(PolicyError) as told:
         policy(text)
     assert said in str(told.value)
 
 
-def test_only_what_decides_the_release_is_in_its_digest() -> None:
+def test_only_settings_that_determine_the_release_are_in_its_digest() -> None:
     digest = policy_digest(policy(f"replace: by-label, labels: [a, b], {REST}"))
     assert policy_digest(policy(f"replace: by-label, labels: [b, a], {REST.replace('./g', './h')}")) == digest
     assert policy_digest(policy(f"replace: by-label, labels: [a], {REST}")) != digest

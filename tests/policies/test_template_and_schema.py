@@ -33,7 +33,7 @@ def switched_on(text: str) -> str:
 
 
 @pytest.mark.parametrize("preset", NAMES)
-def test_template_loads_as_it_stands(preset: PresetName) -> None:
+def test_the_template_is_valid(preset: PresetName) -> None:
     policy = loads(policy_template(preset, "chest-ct"), base=Path("/p"))
     assert (policy.preset, policy.release.name) == (preset, "chest-ct")
 
@@ -44,7 +44,7 @@ def test_names_that_yaml_would_misread_are_quoted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Chest CT", 'a"b', "a\nb", "-a", "a" * 65])
-def test_names_that_are_none_are_refused(name: str) -> None:
+def test_invalid_names_are_rejected(name: str) -> None:
     with pytest.raises(UsageError, match="Invalid release name"):
         policy_template("research", name)
 
@@ -54,7 +54,7 @@ def test_template_shows_every_section() -> None:
     assert sorted(sections) == sorted(Policy.model_fields)
 
 
-def test_template_loads_with_every_setting_switched_on() -> None:
+def test_the_template_is_valid_with_every_setting_enabled() -> None:
     policy = loads(switched_on(policy_template("research", "a")), base=Path("/p"))
     assert policy.release.approve == "required"
     assert policy.tables[0].zip_codes == ("zip",)
@@ -62,7 +62,7 @@ def test_template_loads_with_every_setting_switched_on() -> None:
     assert policy.engine.workers == 4
 
 
-def test_schema_beside_the_presets_is_the_current_one() -> None:
+def test_the_schema_file_is_up_to_date() -> None:
     shipped = files("medsanitize.policies.presets").joinpath("policy.schema.json").read_text(encoding="utf-8")
     assert json.loads(shipped) == json_schema()
 
@@ -88,12 +88,12 @@ def test_schema_accepts_template_and_presets(preset: PresetName) -> None:
         "dicom: {attributes: {'(0010': X}}",
     ],
 )
-def test_schema_refuses_what_loading_refuses(more: str) -> None:
+def test_the_schema_rejects_what_loading_rejects(more: str) -> None:
     data = plain(policy_template("research", "a") + more + "\n")
     assert not jsonschema.Draft7Validator(json_schema()).is_valid(data)
 
 
-def test_schema_wants_a_whole_policy_once_it_is_begun() -> None:
+def test_the_schema_requires_a_complete_policy() -> None:
     data = plain(policy_template("research", "a"))
     del data["state"]
     assert not jsonschema.Draft7Validator(json_schema()).is_valid(data)

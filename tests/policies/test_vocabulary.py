@@ -121,7 +121,7 @@ def test_words_are_sorted_lower_case_and_without_separators() -> None:
     assert all(word == fold(word) and split_words(word) == [word] for word in words())
 
 
-def test_generator_gives_the_shipped_bytes(tmp_path) -> None:
+def test_the_generator_reproduces_the_shipped_files(tmp_path) -> None:
     pytest.importorskip("faker", reason="Faker is needed to generate the vocabulary")
     from medsanitize.tools.standard_tables import generate_vocabulary as generate
 
@@ -132,7 +132,7 @@ def test_generator_gives_the_shipped_bytes(tmp_path) -> None:
         assert (tmp_path / name).read_bytes() == (generate.TABLES / name).read_bytes()
 
 
-def test_lists_load_fast_and_without_heavy_imports() -> None:
+def test_lists_load_fast_without_heavy_imports() -> None:
     script = (
         "import time, sys; import medsanitize.policies.tables.vocabulary as v\n"
         "start = time.process_time(); v.words(); v.device_models(); v.defined_terms()\n"
@@ -160,7 +160,7 @@ def test_lists_load_fast_and_without_heavy_imports() -> None:
         "Philips",
     ],
 )
-def test_makers_and_products_are_known_as_whole_phrases(phrase: str) -> None:
+def test_manufacturers_and_products_are_known_as_whole_phrases(phrase: str) -> None:
     assert fold(phrase) in device_models()
 
 
@@ -214,7 +214,7 @@ def test_codes_of_the_standard_have_meanings() -> None:
     assert known_code("SCT", "12345") is None
 
 
-def test_every_snomed_concept_of_six_digits_and_more_passes_its_own_check() -> None:
+def test_long_snomed_concept_ids_have_a_valid_check_digit() -> None:
     codes = [value for scheme, value in coded_concepts._meanings() if scheme == "SCT"]
     failing = [value for value in codes if not coded_concepts._sct(value)]
     assert len(failing) < len(codes) / 500
@@ -264,13 +264,13 @@ def test_other_values_are_not_plausible(scheme: str, value: str) -> None:
 
 
 @given(st.text(string.digits, min_size=6, max_size=12), st.integers(1, 9))
-def test_a_changed_last_digit_is_never_a_snomed_code(body: str, step: int) -> None:
+def test_a_changed_check_digit_is_never_a_snomed_code(body: str, step: int) -> None:
     changed = body[:-1] + str((int(body[-1]) + step) % 10)
     assert not (coded_concepts._sct(body) and coded_concepts._sct(changed))
 
 
 @given(st.text(min_size=1, max_size=40))
-def test_no_text_makes_the_checks_fail(text: str) -> None:
+def test_no_text_crashes_the_checks(text: str) -> None:
     for scheme in ("SCT", "LN", "UCUM", "SRT", "DCM", text):
         assert plausible_code(scheme, text) in (True, False)
     assert plausible_version(text) in (True, False)

@@ -129,7 +129,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 @settings(max_examples=60, deadline=None)
 @given(policies())
-def test_policy_written_out_reads_back_equal(policy: Policy) -> None:
+def test_a_written_policy_is_read_back_equal(policy: Policy) -> None:
     assert loads(dumps(policy), base=BASE) == policy
 
 
@@ -137,7 +137,7 @@ def example(**changes: object) -> Policy:
     return loads(policy_template("research", "a"), base=BASE).model_copy(update=changes)
 
 
-def test_written_policy_shows_what_the_preset_decided() -> None:
+def test_a_written_policy_shows_the_decisions_of_the_preset() -> None:
     assert "    retain_longitudinal_modified_dates: true\n" in dumps(example())
 
 
@@ -159,7 +159,7 @@ def test_digest_ignores_paths_keys_engine_and_approval() -> None:
     assert policy_digest(policy) == policy_digest(elsewhere)
 
 
-def test_digest_tells_apart_whatever_decides_the_release() -> None:
+def test_the_digest_covers_everything_that_determines_the_release() -> None:
     policy = example()
     changed = [
         example(release=policy.release.model_copy(update={"version": "2"})),
@@ -183,7 +183,7 @@ def test_digest_ignores_the_order_of_overrides() -> None:
     assert policy_digest(example(dicom=one)) == policy_digest(example(dicom=other))
 
 
-def test_digest_is_the_same_in_another_process() -> None:
+def test_the_digest_is_the_same_in_another_process() -> None:
     code = (
         "from pathlib import Path\n"
         "from medsanitize.policies.load import loads\n"

@@ -15,7 +15,7 @@ from medsanitize.release.parquet_io import make_array
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.text(max_size=8), max_size=30))
-def test_texts_are_those_that_pyarrow_makes(values: list[str | None]) -> None:
+def test_texts_match_those_of_pyarrow(values: list[str | None]) -> None:
     made = make_array(values, pa.string())
     made.validate(full=True)
     assert made.equals(pa.array(values, pa.string()))
@@ -31,13 +31,13 @@ def test_texts_are_those_that_pyarrow_makes(values: list[str | None]) -> None:
         ([], pa.int64()),
     ],
 )
-def test_numbers_and_flags_are_those_that_pyarrow_makes(values: list[Any], kind: Any) -> None:
+def test_numbers_and_flags_match_those_of_pyarrow(values: list[Any], kind: Any) -> None:
     made = make_array(values, kind)
     made.validate(full=True)
     assert made.equals(pa.array(values, kind))
 
 
-def test_a_number_that_does_not_fit_is_refused() -> None:
+def test_an_overflowing_number_is_rejected() -> None:
     with pytest.raises(OverflowError):
         make_array([2**31], pa.int32())
 

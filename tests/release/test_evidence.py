@@ -38,7 +38,7 @@ def written(staged: Path, summary: Make, signing_key: Path) -> Path:
     return staged
 
 
-def test_evidence_written_twice_in_two_folders_is_the_same_bytes(
+def test_evidence_is_deterministic(
     tmp_path: Path, make_staging: Make, summary: Make, signing_key: Path
 ) -> None:
     for name in ("a", "b"):
@@ -53,7 +53,7 @@ def test_writing_evidence_again_replaces_it(written: Path, summary: Make, signin
     assert tree(written) == before
 
 
-def test_checksums_name_every_file_but_those_made_from_them(written: Path) -> None:
+def test_checksums_list_every_file_except_those_derived_from_them(written: Path) -> None:
     sums = {entry.path: entry.sha256 for entry in read_checksums(written / "SHA256SUMS")}
     files = {path: hashlib.sha256(content).hexdigest() for path, content in tree(written).items()}
     assert sums == {
@@ -85,7 +85,7 @@ def test_checksums_are_ordered_folder_by_folder_even_where_names_are_prefixes(
 
 
 @pytest.mark.parametrize("spoil", ["orphan", "missing", "resized"])
-def test_staged_files_must_be_those_of_the_manifest(staged: Path, summary: Make, spoil: str) -> None:
+def test_staged_files_must_match_the_manifest(staged: Path, summary: Make, spoil: str) -> None:
     victim = sorted((staged / "data").rglob("*.dcm"))[2]
     if spoil == "orphan":
         victim.with_suffix(".tmp").write_bytes(b"")
@@ -116,7 +116,7 @@ def test_croissant_is_valid_and_its_records_load(
     assert len(patients) == 2
 
 
-def test_croissant_leaves_out_what_the_owner_left_out(written: Path) -> None:
+def test_croissant_omits_missing_owner_metadata(written: Path) -> None:
     document = json.loads((written / "croissant.json").read_bytes())
     assert not {"license", "description", "creator", "datePublished", "publisher"} & set(document)
     assert {part["@id"] for part in document["distribution"]} >= {
@@ -142,7 +142,7 @@ def test_ro_crate_describes_itself_and_every_part(written: Path) -> None:
             assert graph[part["@id"]]["sha256"] == hashlib.sha256(content).hexdigest()
 
 
-def test_provenance_is_prov_and_starts_at_the_anonymisation(
+def test_provenance_is_valid_prov_and_begins_with_the_anonymization(
     staged: Path, summary: Make, complete: Make
 ) -> None:
     write_evidence(staged, summary(release=complete(version="1.1"), supersedes="1.0"), signing_key=None)
@@ -164,14 +164,14 @@ def test_provenance_is_prov_and_starts_at_the_anonymisation(
 SYNTHETIC = SyntheticSummary(2, 2, 2, 1, "passed", "verified-anonymous", "ab" * 32, 0.001, (), "")
 
 
-def test_croissant_says_that_some_images_are_synthetic(staged: Path, summary: Make) -> None:
+def test_croissant_states_that_some_images_are_synthetic(staged: Path, summary: Make) -> None:
     write_evidence(staged, summary(synthetic=SYNTHETIC), signing_key=None)
     document = json.loads((staged / "croissant.json").read_bytes())
     assert document["rai:hasSyntheticData"] is True
     assert "2 of 6 objects are synthetic" in document["rai:dataCollection"]
 
 
-def test_croissant_tells_copies_drawn_from_copies_left(staged: Path, summary: Make) -> None:
+def test_croissant_distinguishes_generated_from_remaining_copies(staged: Path, summary: Make) -> None:
     made = replace(SYNTHETIC, copy_rate=0.00125, residual=1.6e-5)
     write_evidence(staged, summary(synthetic=made), signing_key=None)
     told = json.loads((staged / "croissant.json").read_bytes())["rai:dataCollection"]
@@ -179,7 +179,7 @@ def test_croissant_tells_copies_drawn_from_copies_left(staged: Path, summary: Ma
     assert "at most 0.125% are copies, and at most 1.60e-05 after matches" in told
 
 
-def test_croissant_of_real_images_says_that_none_is_synthetic(written: Path) -> None:
+def test_croissant_of_real_images_states_that_none_is_synthetic(written: Path) -> None:
     document = json.loads((written / "croissant.json").read_bytes())
     assert document["rai:hasSyntheticData"] is False
     assert "rai:dataCollection" not in document
@@ -217,19 +217,19 @@ def test_attestation_is_an_in_toto_statement_in_dsse(written: Path, signing_key:
     assert {"name": "overlap", "result": "not_run", "detail": ""} in predicate["gates"]
 
 
-def test_pre_authentication_is_the_published_example() -> None:
+def test_pre_authentication_encoding_matches_the_published_example() -> None:
     assert pre_authentication_encoding(b"hello world", "http://example.com/HelloWorld") == (
         b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
     )
 
 
-def test_without_a_key_there_is_no_attestation_and_the_report_says_so(written: Path, summary: Make) -> None:
+def test_without_a_key_there_is_no_attestation_and_the_report_states_it(written: Path, summary: Make) -> None:
     write_evidence(written, summary(), signing_key=None)
     assert not (written / "attestation.dsse.json").exists()
     assert "Unsigned." in (written / "report.html").read_text()
 
 
-def test_an_envelope_of_other_content_is_refused() -> None:
+def test_an_envelope_with_another_payload_is_rejected() -> None:
     for envelope in (b"", b"[]", b"{}", b'{"payload": "e30=", "signatures": [{"sig": ""}]}', b"[" * 100_000):
         with pytest.raises(IntegrityError):
             open_envelope(envelope, None)
@@ -245,7 +245,7 @@ def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["missing", "open", "garbage", "public"])
-def test_an_unusable_signing_key_is_refused_before_anything_is_written(
+def test_an_unusable_signing_key_is_rejected_before_writing(
     staged: Path, summary: Make, signing_key: Path, tmp_path: Path, case: str
 ) -> None:
     key = tmp_path / "key.pem"
@@ -258,7 +258,7 @@ def test_an_unusable_signing_key_is_refused_before_anything_is_written(
     assert not (staged / "croissant.json").exists()
 
 
-def test_evidence_names_nothing_of_the_machine(written: Path, tmp_path: Path) -> None:
+def test_evidence_contains_no_machine_names(written: Path, tmp_path: Path) -> None:
     for path, content in tree(written).items():
         assert str(tmp_path).encode() not in content, path
 

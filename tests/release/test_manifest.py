@@ -41,20 +41,20 @@ def test_the_dataclasses_and_the_schemas_name_the_same_columns() -> None:
     assert [field.name for field in fields(PatientRow)] == PATIENT_SCHEMA.names
 
 
-def test_rows_come_back_as_they_were_written(tmp_path: Path, make_row: Rows) -> None:
+def test_rows_are_read_back_as_written(tmp_path: Path, make_row: Rows) -> None:
     rows = [make_row(0, b"a"), replace(make_row(1, b"b"), pixels_sha256=None, rows=None, match_bound=0.001)]
     write_objects(rows, tmp_path, metadata={})
     assert list(read_rows(tmp_path)) == rows
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path: Path, make_row: Rows) -> None:
+def test_the_manifest_is_deterministic(tmp_path: Path, make_row: Rows) -> None:
     for name in ("a", "b"):
         write_objects((make_row(n, b"x") for n in range(9)), tmp_path / name, metadata={"tool_version": "1"})
     first, second = ((tmp_path / name / "manifest/objects.parquet").read_bytes() for name in ("a", "b"))
     assert first == second
 
 
-def test_many_rows_become_numbered_parts_in_order(tmp_path: Path, make_row: Rows) -> None:
+def test_many_rows_are_split_into_numbered_parts_in_order(tmp_path: Path, make_row: Rows) -> None:
     paths = write_objects((make_row(n, b"x") for n in range(10)), tmp_path, metadata={}, rows_per_file=4)
     assert [path.name for path in paths] == [f"objects-0000{n}.parquet" for n in range(3)]
     assert [row.object_id for row in read_rows(tmp_path)] == [f"o{n}" for n in range(10)]
@@ -65,7 +65,7 @@ def test_a_full_file_is_not_followed_by_an_empty_part(tmp_path: Path, make_row: 
     assert [path.name for path in paths] == ["objects.parquet"]
 
 
-def test_no_row_gives_an_empty_manifest(tmp_path: Path) -> None:
+def test_no_rows_give_an_empty_manifest(tmp_path: Path) -> None:
     write_objects((), tmp_path, metadata={})
     assert sum(batch.num_rows for batch in read_objects(tmp_path)) == 0
 

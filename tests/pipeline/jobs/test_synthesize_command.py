@@ -144,7 +144,7 @@ def test_an_inconclusive_verdict_is_stated_in_every_image(call: Call, tmp_path: 
     assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
 
 
-def test_an_unreachable_request_is_reported(
+def test_a_shortfall_is_reported(
     call: Call, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draw, "MOST_AGAIN", 0)

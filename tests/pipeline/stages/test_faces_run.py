@@ -121,7 +121,7 @@ def depths(folder: Path, slices: int = 0) -> np.ndarray[tuple[int, int], np.dtyp
     return np.where(tissue.any(axis=1), tissue.argmax(axis=1), 99)
 
 
-def test_a_localizer_loses_the_profile_of_its_frame_of_reference(place: Place) -> None:
+def test_a_localizer_loses_the_profile_code_of_its_frame_of_reference(place: Place) -> None:
     policy = place("deface")
     run(policy, ONE)
     codes = {

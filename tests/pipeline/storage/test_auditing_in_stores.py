@@ -57,7 +57,7 @@ def a_data_file(policy: Policy, suffix: str = "dcm") -> str:
 
 
 @pytest.mark.parametrize("searched", [False, True], ids=["alone", "with the state"])
-def test_a_release_in_a_store_is_found_as_sound_as_its_folder(
+def test_auditing_a_store_gives_the_same_result_as_a_folder(
     address: str, policy: Policy, *, searched: bool
 ) -> None:
     named = load(policy_file(policy)) if searched else None
@@ -69,7 +69,7 @@ def test_a_release_in_a_store_is_found_as_sound_as_its_folder(
 
 
 @pytest.mark.parametrize("fault", ["changed", "missing", "unlisted", "of a slide"])
-def test_what_is_wrong_is_found_as_in_a_folder(
+def test_faults_are_found_as_in_a_folder(
     fault: str, address: str, policy: Policy, store: Store, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(policy.output, tmp_path / "copy")
@@ -97,7 +97,7 @@ def test_a_known_name_in_the_evidence_is_found(address: str, policy: Policy, sto
     assert found.identifiers is CheckResult.FLAGGED
 
 
-def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Policy, store: Store) -> None:
+def test_files_next_to_the_release_are_searched_too(address: str, policy: Policy, store: Store) -> None:
     store.put("out/NOTES.txt", f"seen: {CANARIES[0]}^A".encode())
 
     found = audit_with_state(address, load(policy_file(policy)))
@@ -105,9 +105,7 @@ def test_what_lies_beside_the_release_is_searched_too(address: str, policy: Poli
     assert found.findings == (("NOTES.txt", Finding("file", "audit:name")),)
 
 
-def test_what_has_a_name_that_no_release_has_is_not_fetched(
-    address: str, policy: Policy, store: Store
-) -> None:
+def test_a_file_with_an_impossible_name_is_not_fetched(address: str, policy: Policy, store: Store) -> None:
     store.put("out/notes (old).txt", b"left behind")
 
     found = audit_with_state(address, load(policy_file(policy)))
@@ -115,7 +113,7 @@ def test_what_has_a_name_that_no_release_has_is_not_fetched(
     assert found.findings == (("notes (old).txt", Finding("file", "audit:missing")),)
 
 
-def test_a_file_below_the_name_of_a_file_is_a_finding(address: str, policy: Policy, store: Store) -> None:
+def test_an_object_below_the_name_of_a_file_is_a_finding(address: str, policy: Policy, store: Store) -> None:
     store.put(f"out/{a_data_file(policy)}/below.dcm", b"DICM")
 
     found = audit_with_state(address, None)
@@ -123,31 +121,31 @@ def test_a_file_below_the_name_of_a_file_is_a_finding(address: str, policy: Poli
     assert (f"{a_data_file(policy)}/below.dcm", Finding("file", "audit:unlisted")) in found.findings
 
 
-def test_where_nothing_lies_there_is_no_release_to_audit(store: Store) -> None:
+def test_an_empty_address_has_no_release_to_audit(store: Store) -> None:
     with pytest.raises(UsageError, match="No release"):
         audit_with_state(f"s3://{store.bucket}/nothing", None)
 
 
-def test_nothing_that_was_fetched_is_left(address: str, scratch: Path) -> None:
+def test_fetched_files_are_deleted(address: str, scratch: Path) -> None:
     audit_with_state(address, None)
 
     assert list(scratch.iterdir()) == []
 
 
-def test_the_command_takes_an_address(address: str, policy: Policy) -> None:
+def test_the_command_accepts_an_address(address: str, policy: Policy) -> None:
     done = CliRunner().invoke(cli, ["audit", address, "--policy", str(policy_file(policy))])
 
     assert (done.exit_code, "Nothing was found." in done.output) == (0, True)
 
 
-def test_without_a_manifest_there_is_no_audit(address: str, store: Store) -> None:
+def test_a_release_without_manifest_cannot_be_audited(address: str, store: Store) -> None:
     store.client.delete_object(Bucket=store.bucket, Key=f"out/{layout.OBJECTS}")
 
     with pytest.raises(IntegrityError, match="manifest"):
         audit_with_state(address, None)
 
 
-def test_a_store_that_lets_nobody_in_is_no_finding(address: str, front: Front, scratch: Path) -> None:
+def test_denied_access_is_an_error_and_no_finding(address: str, front: Front, scratch: Path) -> None:
     front.instead = lambda _method, _path, _headers: Answer(403, [], b"")
 
     with pytest.raises(EnvironmentFailure):
@@ -156,7 +154,7 @@ def test_a_store_that_lets_nobody_in_is_no_finding(address: str, front: Front, s
     assert list(scratch.iterdir()) == []
 
 
-def test_a_web_server_that_lists_its_folders_is_audited_too(policy: Policy, tmp_path: Path) -> None:
+def test_a_listing_web_server_can_be_audited(policy: Policy, tmp_path: Path) -> None:
     shutil.copytree(policy.output, tmp_path / "chest ct" / "1.0")
     server = web_server(tmp_path)
     try:

@@ -15,7 +15,7 @@ from medsanitize.pipeline.storage.sha256_writer import Sha256Writer
 
 
 @given(st.lists(st.binary(max_size=12)))
-def test_the_digest_is_that_of_all_blocks_in_their_order(blocks: list[bytes]) -> None:
+def test_the_digest_covers_all_blocks_in_order(blocks: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sha256_writer, "LARGE", 5)
         with Sha256Writer() as digest:
@@ -24,7 +24,7 @@ def test_the_digest_is_that_of_all_blocks_in_their_order(blocks: list[bytes]) ->
             assert digest.digest() == sha256(b"".join(blocks)).digest()
 
 
-def test_a_block_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_waits_for_its_predecessor(monkeypatch: pytest.MonkeyPatch) -> None:
     take, delays = Sha256Writer._take, iter((0.2, 0, 0))
 
     def slowly(digest: Sha256Writer, block: memoryview) -> None:
@@ -39,7 +39,7 @@ def test_a_block_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> No
         assert digest.digest() == sha256(b"abc").digest()
 
 
-def test_windows_on_a_file_are_let_go_although_the_writing_failed(tmp_path: Path) -> None:
+def test_mapped_windows_are_released_after_a_failed_write(tmp_path: Path) -> None:
     path = tmp_path / "slide"
     path.write_bytes(bytes(3 * sha256_writer.LARGE))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -67,7 +67,7 @@ def asked(tmp_path: Path) -> Iterator[Callable[[str], list[bool]]]:
 
 
 @pytest.mark.parametrize(("scheme", "carried"), [("https", True), ("http", False)])
-def test_credentials_of_netrc_travel_over_tls_alone(
+def test_netrc_credentials_are_sent_only_over_tls(
     scheme: str,
     carried: bool,
     asked: Callable[[str], list[bool]],

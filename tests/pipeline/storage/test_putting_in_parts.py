@@ -126,20 +126,18 @@ def abort_all(store: Store) -> None:
 # -- parts that fail ----------------------------------------------------------------------
 
 
-def test_a_file_put_in_parts_is_stored_as_it_is(store: Store, release: Path) -> None:
+def test_a_multipart_upload_stores_the_file_unchanged(store: Store, release: Path) -> None:
     put(store, release)
     assert store.get(f"out/{SLIDE}") == (release / SLIDE).read_bytes()
 
 
-def test_a_part_that_is_refused_once_is_the_only_one_sent_again(
-    store: Store, front: Front, release: Path
-) -> None:
+def test_only_a_failed_part_is_sent_again(store: Store, front: Front, release: Path) -> None:
     front.instead = refusing("PUT", "partNumber=2", refusal(503, "SlowDown"), times=1)
     put(store, release)
     assert (parts_put(front), begun(front), store.keys("out/")) == ([1, 2, 1, 1], 1, WHOLE)
 
 
-def test_one_throttled_request_in_a_hundred_costs_itself_alone(
+def test_throttling_of_1_percent_repeats_only_those_requests(
     store: Store, front: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "PART", 4096)
@@ -150,7 +148,7 @@ def test_one_throttled_request_in_a_hundred_costs_itself_alone(
     assert (sum(parts_put(front)), begun(front)) == (252, 1)
 
 
-def test_few_parts_are_on_their_way_at_one_time(store: Store, front: Front, tmp_path: Path) -> None:
+def test_few_parts_are_uploaded_at_a_time(store: Store, front: Front, tmp_path: Path) -> None:
     underway, most, lock = [0], [0], threading.Lock()
 
     def begins(_method: str, path: str) -> None:
@@ -168,7 +166,7 @@ def test_few_parts_are_on_their_way_at_one_time(store: Store, front: Front, tmp_
     assert 1 < most[0] <= 4
 
 
-def test_a_store_that_fails_for_good_ends_the_run_and_the_same_command_finishes(
+def test_a_permanently_failing_store_ends_the_run_and_a_rerun_finishes(
     store: Store, front: Front, release: Path
 ) -> None:
     front.instead = refusing("PUT", "partNumber=3", refusal(503, "SlowDown"))
@@ -180,7 +178,7 @@ def test_a_store_that_fails_for_good_ends_the_run_and_the_same_command_finishes(
     assert (f"out/{ROOT}" in visible, store.keys("out/"), left(store)) == (False, WHOLE, [])
 
 
-def test_a_file_may_go_in_parts_without_a_condition_where_the_store_knows_none_for_them(
+def test_multipart_data_without_a_condition_is_allowed_on_stores_without_conditions(
     store: Store, front: Front, release: Path
 ) -> None:
     conditions: list[str | None] = []
@@ -199,14 +197,14 @@ def test_a_file_may_go_in_parts_without_a_condition_where_the_store_knows_none_f
 # -- uploads that are lost ----------------------------------------------------------------
 
 
-def test_a_lost_upload_is_begun_anew(store: Store, front: Front, release: Path) -> None:
+def test_a_lost_upload_is_restarted(store: Store, front: Front, release: Path) -> None:
     front.before, front.spoil = once("PUT", "partNumber=3", lambda: abort_all(store)), as_s3_says
     put(store, release)
     assert (begun(front), store.keys("out/"), left(store)) == (2, WHOLE, [])
 
 
 @pytest.mark.parametrize(("status", "code"), [(409, "ConditionalRequestConflict"), (400, "InvalidPart")])
-def test_an_upload_that_cannot_be_completed_any_more_is_begun_anew(
+def test_an_upload_that_cannot_be_completed_is_restarted(
     store: Store, front: Front, release: Path, status: int, code: str
 ) -> None:
     front.instead = refusing("POST", "uploadId", refusal(status, code), times=1)
@@ -214,16 +212,14 @@ def test_an_upload_that_cannot_be_completed_any_more_is_begun_anew(
     assert (begun(front), store.keys("out/"), left(store)) == (2, WHOLE, [])
 
 
-def test_a_store_that_loses_every_upload_is_told_of_as_such(
-    store: Store, front: Front, release: Path
-) -> None:
+def test_a_store_that_loses_every_upload_is_reported(store: Store, front: Front, release: Path) -> None:
     front.instead = refusing("PUT", "partNumber=3", refusal(404, "NoSuchUpload"))
     with pytest.raises(EnvironmentFailure, match="lost an upload"):
         put(store, release)
     assert (begun(front), f"out/{ROOT}" in store.keys("out/")) == (3, False)
 
 
-def test_an_upload_whose_completion_went_unheard_is_not_sent_again(
+def test_an_upload_with_a_lost_completion_response_is_not_repeated(
     store: Store, front: Front, release: Path
 ) -> None:
     answers = iter([refusal(503, "SlowDown"), refusal(404, "NoSuchUpload")])
@@ -237,7 +233,7 @@ def test_an_upload_whose_completion_went_unheard_is_not_sent_again(
 # -- two runs -----------------------------------------------------------------------------
 
 
-def test_a_second_run_of_the_same_bytes_that_ends_early_leaves_the_parts_of_the_first_alone(
+def test_a_failed_concurrent_run_keeps_the_parts_of_the_other(
     store: Store, front: Front, release: Path
 ) -> None:
     ended: list[bool] = []
@@ -254,7 +250,7 @@ def test_a_second_run_of_the_same_bytes_that_ends_early_leaves_the_parts_of_the_
     assert (ended, parts_put(front), store.keys("out/")) == ([True], [1, 1, 1, 1], WHOLE)
 
 
-def test_two_runs_of_the_same_bytes_leave_one_release_and_no_parts(
+def test_two_runs_of_the_same_bytes_give_one_release_and_no_parts(
     store: Store, front: Front, release: Path
 ) -> None:
     front.before, front.spoil = once("PUT", "partNumber=3", lambda: put(store, release)), as_s3_says
@@ -262,7 +258,7 @@ def test_two_runs_of_the_same_bytes_leave_one_release_and_no_parts(
     assert (store.keys("out/"), left(store)) == (WHOLE, [])
 
 
-def test_a_file_of_other_bytes_that_another_puts_meanwhile_is_told_of_and_not_put_over(
+def test_a_different_file_stored_meanwhile_is_reported_and_not_overwritten(
     store: Store, front: Front, release: Path
 ) -> None:
     front.before = once("PUT", "partNumber=3", lambda: store.put(f"out/{SLIDE}", b"of another"))
@@ -274,7 +270,7 @@ def test_a_file_of_other_bytes_that_another_puts_meanwhile_is_told_of_and_not_pu
 # -- what is left of uploads --------------------------------------------------------------
 
 
-def test_an_upload_whose_beginning_went_unheard_is_abandoned_in_the_end(
+def test_an_upload_with_a_lost_creation_response_is_aborted(
     store: Store, front: Front, release: Path
 ) -> None:
     unheard = [True]
@@ -291,14 +287,14 @@ def test_an_upload_whose_beginning_went_unheard_is_abandoned_in_the_end(
 
 
 @pytest.mark.parametrize("prefix", ["out/", ""])
-def test_only_uploads_of_files_of_the_release_are_abandoned(store: Store, release: Path, prefix: str) -> None:
+def test_only_uploads_of_release_files_are_aborted(store: Store, release: Path, prefix: str) -> None:
     for key in (f"{prefix}{SLIDE}", f"{prefix}{SUMS}", f"{prefix}data/of-another", f"x{prefix}{SLIDE}"):
         store.client.create_multipart_upload(Bucket=store.bucket, Key=key)
     UploadTarget(f"s3://{store.bucket}/{prefix}").put(release, Cancellation(), lambda _: None)
     assert left(store) == sorted([f"{prefix}data/of-another", f"x{prefix}{SLIDE}"])
 
 
-def test_every_page_of_the_list_of_uploads_is_read(store: Store, front: Front, release: Path) -> None:
+def test_all_pages_of_the_upload_list_are_read(store: Store, front: Front, release: Path) -> None:
     key, ends = f"out/{SLIDE}", []
     for _ in range(3):
         begun = store.client.create_multipart_upload(Bucket=store.bucket, Key=key)
@@ -323,7 +319,7 @@ def test_every_page_of_the_list_of_uploads_is_read(store: Store, front: Front, r
 
 
 @pytest.mark.parametrize(("method", "where"), [("GET", "uploads"), ("DELETE", "uploadId")])
-def test_a_store_that_lets_nobody_abandon_uploads_gets_the_release_all_the_same(
+def test_a_store_without_permission_to_abort_uploads_gets_the_release(
     store: Store, front: Front, release: Path, method: str, where: str
 ) -> None:
     store.client.create_multipart_upload(Bucket=store.bucket, Key=f"out/{SLIDE}")
@@ -332,9 +328,7 @@ def test_a_store_that_lets_nobody_abandon_uploads_gets_the_release_all_the_same(
     assert (store.keys("out/"), left(store)) == (WHOLE, [f"out/{SLIDE}"])
 
 
-def test_that_an_upload_may_not_be_abandoned_hides_nothing_of_what_went_wrong(
-    store: Store, front: Front, release: Path
-) -> None:
+def test_a_failed_abort_does_not_hide_the_original_error(store: Store, front: Front, release: Path) -> None:
     aborting = refusing("DELETE", "uploadId", refusal(403, "AccessDenied"))
     sending = refusing("PUT", "partNumber=2", refusal(400, "EntityTooLarge"))
     front.instead = lambda *asked: aborting(*asked) or sending(*asked)
@@ -390,7 +384,7 @@ def in_memory(aim: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> It
         yield one
 
 
-def test_a_server_that_is_killed_in_the_middle_and_starts_again_costs_what_was_on_its_way(
+def test_a_restarted_server_costs_only_pending_requests(
     on_disk: Mortal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "PART", LEAST)
@@ -401,7 +395,7 @@ def test_a_server_that_is_killed_in_the_middle_and_starts_again_costs_what_was_o
     assert on_disk.store.get(f"out/{SLIDE}") == (release / SLIDE).read_bytes()
 
 
-def test_a_server_that_starts_again_without_its_uploads_in_progress_gets_them_anew(
+def test_uploads_lost_by_a_restarted_server_are_restarted(
     on_disk: Mortal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "PART", LEAST)
@@ -416,7 +410,7 @@ def test_a_server_that_starts_again_without_its_uploads_in_progress_gets_them_an
     assert (begun(on_disk.front), on_disk.store.keys("out/")) == (2, WHOLE)
 
 
-def test_a_server_that_stays_away_shows_no_release_and_the_same_command_finishes_it(
+def test_an_unreachable_server_has_no_release_until_a_rerun_finishes(
     on_disk: Mortal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "PART", LEAST)
@@ -431,7 +425,7 @@ def test_a_server_that_stays_away_shows_no_release_and_the_same_command_finishes
     assert (f"out/{ROOT}" in visible, on_disk.store.keys("out/")) == (False, WHOLE)
 
 
-def test_a_server_that_forgot_all_it_held_shows_no_release_and_the_same_command_finishes_it(
+def test_a_server_that_lost_all_data_has_no_release_until_a_rerun_finishes(
     in_memory: Mortal, release: Path
 ) -> None:
     def start_empty() -> None:

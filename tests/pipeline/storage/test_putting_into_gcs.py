@@ -65,53 +65,47 @@ def put(release: Path) -> None:
     UploadTarget(f"gs://{BUCKET}/out").put(release, Cancellation(), lambda _: None)
 
 
-def test_a_release_is_put_as_it_is(bucket: Bucket, release: Path) -> None:
+def test_a_release_is_uploaded_unchanged(bucket: Bucket, release: Path) -> None:
     put(release)
     assert sorted(bucket.objects) == WHOLE
     assert bucket.objects[f"out/{SLIDE}"] == (release / SLIDE).read_bytes()
 
 
 @LOST
-def test_an_upload_that_is_lost_in_the_middle_is_begun_anew(
-    bucket: Bucket, release: Path, status: int
-) -> None:
+def test_an_interrupted_upload_is_restarted(bucket: Bucket, release: Path, status: int) -> None:
     bucket.losses, bucket.status = 1, status
     put(release)
     assert (bucket.begun, sorted(bucket.objects)) == (2, WHOLE)
 
 
 @LOST
-def test_a_store_that_loses_every_upload_is_told_of_as_such(
-    bucket: Bucket, release: Path, status: int
-) -> None:
+def test_a_store_that_loses_every_upload_is_reported(bucket: Bucket, release: Path, status: int) -> None:
     bucket.losses, bucket.status = 99, status
     with pytest.raises(EnvironmentFailure, match="lost an upload"):
         put(release)
     assert (bucket.begun, f"out/{ROOT}" in bucket.objects) == (3, False)
 
 
-def test_an_upload_that_the_store_calls_invalid_is_begun_anew(bucket: Bucket, release: Path) -> None:
+def test_an_upload_rejected_as_invalid_is_restarted(bucket: Bucket, release: Path) -> None:
     bucket.losses, bucket.status, bucket.said = 1, 410, "invalid upload"
     put(release)
     assert (bucket.begun, sorted(bucket.objects)) == (2, WHOLE)
 
 
-def test_a_request_that_the_store_calls_invalid_is_told_of_as_such(bucket: Bucket, release: Path) -> None:
+def test_a_request_rejected_as_invalid_is_reported(bucket: Bucket, release: Path) -> None:
     bucket.status, bucket.said, bucket.refuses = 400, "invalid argument", True
     with pytest.raises(MedsanitizeError) as told:
         put(release)
     assert told.value.exit_code != 70
 
 
-def test_a_bucket_that_is_not_there_is_told_of_as_such(bucket: Bucket, release: Path) -> None:
+def test_a_missing_bucket_is_reported(bucket: Bucket, release: Path) -> None:
     bucket.gone = True
     with pytest.raises(UsageError, match="no such bucket"):
         put(release)
 
 
-def test_a_bucket_that_is_removed_before_a_large_file_is_begun_is_told_of_as_such(
-    bucket: Bucket, release: Path
-) -> None:
+def test_a_bucket_removed_before_a_large_upload_is_reported(bucket: Bucket, release: Path) -> None:
     """The name of a file may look like the address of an upload: it is quoted in what is asked."""
     bucket.gone = True
     with pytest.raises(ObjectNotFound):

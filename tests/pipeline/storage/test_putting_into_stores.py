@@ -65,7 +65,7 @@ def refusing(status: int, code: str, where: str, times: int, seen: list[str]) ->
 
 
 @pytest.mark.parametrize("code", ["IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"])
-def test_what_arrives_spoilt_is_put_again_and_still_over_nothing(
+def test_a_corrupted_upload_is_repeated_without_overwriting(
     store: Store, front: Front, release: Path, code: str
 ) -> None:
     over: list[str] = []
@@ -75,7 +75,7 @@ def test_what_arrives_spoilt_is_put_again_and_still_over_nothing(
 
 
 @pytest.mark.parametrize(("code", "told"), [("BadDigest", "kept failing"), ("EntityTooLarge", "answers")])
-def test_what_is_refused_each_time_is_not_put_without_the_condition(
+def test_a_repeatedly_rejected_upload_is_not_sent_without_the_condition(
     store: Store, front: Front, release: Path, code: str, told: str
 ) -> None:
     over: list[str] = []
@@ -89,7 +89,7 @@ def test_what_is_refused_each_time_is_not_put_without_the_condition(
     ("status", "code"), [(501, "NotImplemented"), (400, "InvalidArgument"), (400, "InvalidRequest")]
 )
 @pytest.mark.parametrize("where", [SUMS, ROOT])
-def test_a_store_that_knows_no_conditions_gets_neither_claim_nor_root_without_one(
+def test_a_store_without_conditions_gets_neither_claim_nor_root(
     store: Store, front: Front, release: Path, status: int, code: str, where: str
 ) -> None:
     over: list[str] = []
@@ -99,7 +99,7 @@ def test_a_store_that_knows_no_conditions_gets_neither_claim_nor_root_without_on
     assert (f"out/{where}" in store.keys("out/"), over) == (False, [])
 
 
-def test_data_may_be_put_without_a_condition_where_the_store_knows_none_for_them(
+def test_data_is_uploaded_without_a_condition_on_stores_without_conditions(
     store: Store, front: Front, release: Path
 ) -> None:
     over: list[str] = []
@@ -108,9 +108,7 @@ def test_data_may_be_put_without_a_condition_where_the_store_knows_none_for_them
     assert (len(store.keys("out/")), len(over)) == (len(DATA) + 2, len(DATA))
 
 
-def test_what_lies_there_is_listed_by_thousands_and_not_folder_by_folder(
-    store: Store, front: Front, release: Path
-) -> None:
+def test_the_destination_is_listed_flat_in_large_pages(store: Store, front: Front, release: Path) -> None:
     put(store, release)
     assert len([path for _, path in front.asked if "list-type" in path]) == 1
 
@@ -123,7 +121,7 @@ def pages_of_two(front: Front, monkeypatch: pytest.MonkeyPatch) -> Front:
 
 
 @pytest.mark.usefixtures("pages_of_two")
-def test_a_list_of_several_pages_is_read_to_its_end(store: Store, front: Front, release: Path) -> None:
+def test_a_paged_list_is_read_completely(store: Store, front: Front, release: Path) -> None:
     put(store, release)
     pages = [path for _, path in front.asked if "list-type" in path]
     assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (3, True)
@@ -133,7 +131,7 @@ def test_a_list_of_several_pages_is_read_to_its_end(store: Store, front: Front, 
 @pytest.mark.parametrize(
     "name", ["0", "data/p1/a.dcm/x", "data/p1//x", "data/p1/", "zzz", "data/p1-x/\u00e4"]
 )
-def test_what_is_not_of_the_release_keeps_it_from_becoming_one_wherever_it_lies(
+def test_a_foreign_object_in_the_destination_prevents_publication(
     store: Store, front: Front, release: Path, name: str
 ) -> None:
     front.before = lambda method, path: (
@@ -145,7 +143,7 @@ def test_what_is_not_of_the_release_keeps_it_from_becoming_one_wherever_it_lies(
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_what_was_taken_away_meanwhile_keeps_the_rest_from_becoming_a_release(
+def test_an_object_deleted_meanwhile_prevents_publication(
     store: Store, front: Front, release: Path, name: str
 ) -> None:
     def take(_method: str, path: str) -> None:
@@ -157,9 +155,7 @@ def test_what_was_taken_away_meanwhile_keeps_the_rest_from_becoming_a_release(
         put(store, release)
 
 
-def test_marks_of_folders_do_not_keep_a_release_from_becoming_one(
-    store: Store, front: Front, release: Path
-) -> None:
+def test_folder_markers_do_not_prevent_publication(store: Store, front: Front, release: Path) -> None:
     front.before = lambda method, path: (
         store.put("out/data/", b"") if method == "PUT" and path.endswith("d.dcm") else None
     )
@@ -169,7 +165,7 @@ def test_marks_of_folders_do_not_keep_a_release_from_becoming_one(
 
 @pytest.mark.parametrize("after", [1, 3])
 @pytest.mark.usefixtures("pages_of_two")
-def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put(
+def test_a_signal_during_listing_stops_the_run_before_the_root_is_uploaded(
     store: Store, front: Front, release: Path, after: int
 ) -> None:
     stop, pages = Cancellation(), []
@@ -186,12 +182,12 @@ def test_a_signal_while_the_store_is_listed_stops_the_run_before_the_root_is_put
     assert (len(pages), f"out/{ROOT}" in store.keys("out/")) == (after, False)
 
 
-def test_a_release_may_be_all_that_a_bucket_holds(store: Store, release: Path) -> None:
+def test_a_release_can_fill_a_whole_bucket(store: Store, release: Path) -> None:
     UploadTarget(f"s3://{store.bucket}").put(release, Cancellation(), lambda _: None)
     assert store.keys("") == sorted((*DATA, SUMS, ROOT))
 
 
-def test_tries_that_take_longer_than_a_store_can_keep_silent_do_not_use_patience_up(
+def test_attempts_longer_than_the_timeout_do_not_exhaust_the_retries(
     store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "SILENCE", 0.01)
@@ -208,7 +204,7 @@ def test_tries_that_take_longer_than_a_store_can_keep_silent_do_not_use_patience
     assert f"out/{ROOT}" in store.keys("out/")
 
 
-def test_tries_that_take_long_without_end_use_patience_up(
+def test_endless_slow_attempts_exhaust_the_retries(
     store: Store, front: Front, release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "SILENCE", 0.1)

@@ -58,7 +58,7 @@ def sorts(azure: BlobServer, objects: dict[str, bytes], folders: set[str] | None
     return {one.path.decode().removeprefix("abfs://c/in").removeprefix("/"): one.sort for one in found}
 
 
-def test_a_folder_whose_name_begins_as_another_does_is_not_touched(azure: BlobServer) -> None:
+def test_a_folder_with_a_common_name_prefix_is_not_touched(azure: BlobServer) -> None:
     objects = {"in/a": b"x", "in/p/b": b"x", "in/p2/c": b"x", "in2/d": b"x", "in2/q/e": b"x", "in2//f": b"x"}
     assert sorts(azure, objects) == {"a": "file", "p/b": "file", "p2/c": "file"}
     assert azure.blobs.lists == ["in/", "in/p/", "in/p2/"]
@@ -66,12 +66,12 @@ def test_a_folder_whose_name_begins_as_another_does_is_not_touched(azure: BlobSe
 
 @pytest.mark.parametrize("name", ["/c", "//c", "/c/d", "/"])
 @pytest.mark.parametrize("mark", [{}, {"in/": b"", "in/p/": b""}], ids=["without marks", "with marks"])
-def test_names_with_two_slashes_are_told(azure: BlobServer, mark: dict[str, bytes], name: str) -> None:
+def test_names_with_double_slashes_are_reported(azure: BlobServer, mark: dict[str, bytes], name: str) -> None:
     assert sorts(azure, {**mark, f"in/{name}": b"x", "in/a": b"x"}) == {"": "unlisted", "a": "file"}
     assert sorts(azure, {**mark, f"in/p/{name}": b"x", "in/p/a": b"x"}) == {"p/": "unlisted", "p/a": "file"}
 
 
-def test_names_with_two_slashes_are_told_at_the_root_of_a_container(azure: BlobServer) -> None:
+def test_names_with_double_slashes_are_reported_at_the_container_root(azure: BlobServer) -> None:
     azure.blobs = Blobs({"/a": b"x", "b": b"x"})
     assert [(one.path, one.sort) for one in walk(("abfs://c",))] == [
         (b"abfs://c/", "unlisted"),
@@ -79,13 +79,13 @@ def test_names_with_two_slashes_are_told_at_the_root_of_a_container(azure: BlobS
     ]
 
 
-def test_marks_of_folders_are_nothing(azure: BlobServer) -> None:
+def test_folder_markers_are_ignored(azure: BlobServer) -> None:
     objects = {"in/": b"", "in/a": b"x", "in/p/": b"", "in/p/b": b"x", "in/empty/": b""}
     assert sorts(azure, objects) == {"a": "file", "p/b": "file"}
     assert sorts(azure, objects, folders={"in/", "in/p/", "in/empty/"}) == {"a": "file", "p/b": "file"}
 
 
-def test_a_mark_that_holds_something_is_told(azure: BlobServer) -> None:
+def test_a_non_empty_folder_marker_is_reported(azure: BlobServer) -> None:
     assert sorts(azure, {"in/": b"x", "in/a": b"x"}) == {"": "unlisted", "a": "file"}
     assert sorts(azure, {"in/p": b"x", "in/p/a": b"x"}, folders={"in/p"}) == {"p": "file", "p/a": "file"}
 
@@ -96,18 +96,18 @@ def test_directories_of_a_hierarchical_namespace_are_folders(azure: BlobServer) 
     assert sorts(azure, {"in": b""}, folders={"in"}) == {}
 
 
-def test_an_object_that_is_called_as_a_folder_hides_nothing_of_it(azure: BlobServer) -> None:
+def test_an_object_with_the_name_of_a_folder_hides_no_entries(azure: BlobServer) -> None:
     objects = {"in": b"x", "in/p": b"", "in/p/a": b"x", "in/q /b": b"x"}
     assert sorts(azure, objects) == {"p": "file", "p/a": "file", "q /b": "file"}
 
 
-def test_a_list_of_several_pages_is_followed_to_its_end(azure: BlobServer) -> None:
+def test_a_paged_list_is_followed_to_its_end(azure: BlobServer) -> None:
     names = [f"{number}" for number in range(7)] + ["p/a", "p/b", "q/a"]
     azure.blobs = Blobs({f"in/{name}": b"x" for name in names}, page=2)
     assert [one.path.decode() for one in walk(("abfs://c/in",))] == [f"abfs://c/in/{one}" for one in names]
 
 
-def test_an_address_may_be_that_of_one_object_or_of_nothing(azure: BlobServer) -> None:
+def test_an_address_can_be_that_of_one_object_or_missing(azure: BlobServer) -> None:
     assert sorts(azure, {"in": b"x", "in2": b"x"}) == {"": "file"}
     with pytest.raises(UsageError, match="nothing lies"):
         sorts(azure, {"in2": b"x", "in2/a": b"x"})
@@ -115,7 +115,7 @@ def test_an_address_may_be_that_of_one_object_or_of_nothing(azure: BlobServer) -
         list(walk(("abfs://none/in",)))
 
 
-def test_a_list_that_is_refused_below_one_object_gives_that_object_alone(azure: BlobServer) -> None:
+def test_a_list_denied_below_one_object_returns_the_object(azure: BlobServer) -> None:
     """Accounts with a hierarchical namespace refuse to list what would lie below a file."""
     refusal = (400, "application/xml", "<Error><Code>InvalidInput</Code><Message>no</Message></Error>")
     azure.blobs = Blobs({"in": b"x"}, fail_after=0, failing=refusal)
@@ -127,7 +127,7 @@ def test_a_list_that_is_refused_below_one_object_gives_that_object_alone(azure: 
     assert [one.sort for one in walk(("abfs://c/in",))] == ["file", "unlisted"]
 
 
-def test_a_name_is_read_as_it_is_listed(azure: BlobServer) -> None:
+def test_a_name_is_read_as_listed(azure: BlobServer) -> None:
     names = ["a", "a#b", "p+q%20r", "x?y", "ä ö", "a&b<c", " a /b "]
     azure.blobs = Blobs({f"in/{name}": name.encode() for name in names})
     read = {}
@@ -138,7 +138,7 @@ def test_a_name_is_read_as_it_is_listed(azure: BlobServer) -> None:
     assert read == {name: name.encode() for name in names}
 
 
-def test_a_name_that_adlfs_takes_for_another_is_not_read(azure: BlobServer) -> None:
+def test_a_name_that_adlfs_normalizes_is_not_read(azure: BlobServer) -> None:
     azure.blobs = Blobs({"in/a": b"x", "in/a?versionid=1": b"y", "in/b": b"x", "in/\tb": b"y"})
     read = {}
     for found in walk(("abfs://c/in",)):
@@ -155,7 +155,7 @@ def test_a_name_that_adlfs_takes_for_another_is_not_read(azure: BlobServer) -> N
     }
 
 
-def test_an_archived_object_costs_itself_alone(azure: BlobServer) -> None:
+def test_an_archived_object_costs_only_itself(azure: BlobServer) -> None:
     azure.blobs = Blobs({"in/a": b"x", "in/b": b"y"}, archived={"in/a"})
     archived, other = walk(("abfs://c/in",))
     with pytest.raises(SourceProblem), open_source_files([archived.path], SEAL, stamp_of(SEAL, archived)):
@@ -176,7 +176,7 @@ FAILURES = [
 
 @pytest.mark.parametrize("fail_after", [0, 1, 3])
 @pytest.mark.parametrize("failing", FAILURES, ids=["busy", "cut", "no list", "empty", "page", "refused"])
-def test_a_list_that_fails_ends_the_run(
+def test_a_failed_list_ends_the_run(
     azure: BlobServer, fail_after: int, failing: tuple[int, str, str]
 ) -> None:
     """At the first page, at the second, and at the second of a folder below."""
@@ -188,7 +188,7 @@ def test_a_list_that_fails_ends_the_run(
     assert "secret" not in str(failure.value) + repr(failure.value.__cause__)
 
 
-def test_a_page_that_fails_for_a_moment_is_asked_for_again_alone(
+def test_only_a_temporarily_failed_page_is_retried(
     azure: BlobServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     azure.blobs = Blobs({f"in/{number}": b"x" for number in range(6)}, page=2, fail_after=1)
@@ -196,7 +196,7 @@ def test_a_page_that_fails_for_a_moment_is_asked_for_again_alone(
     assert (len(list(walk(("abfs://c/in",)))), len(azure.blobs.lists)) == (6, 4)
 
 
-def test_a_place_beside_another_is_empty_and_one_with_anything_below_is_not(azure: BlobServer) -> None:
+def test_a_destination_is_empty_despite_a_sibling_with_the_same_prefix(azure: BlobServer) -> None:
     azure.blobs = Blobs({"out2/a": b"x", "out": b""}, folders={"out"})
     UploadTarget("abfs://c/out").require_empty()
     azure.blobs = Blobs({"out//a": b"x"})
@@ -207,9 +207,7 @@ def test_a_place_beside_another_is_empty_and_one_with_anything_below_is_not(azur
 
 
 @pytest.mark.parametrize("more", ["out//x", "out/data//x", "out/data/x", "out/data/a/x", "out/a /x"])
-def test_a_place_that_holds_more_than_the_release_is_noticed(
-    azure: BlobServer, tmp_path: Path, more: str
-) -> None:
+def test_a_destination_with_foreign_objects_is_detected(azure: BlobServer, tmp_path: Path, more: str) -> None:
     (tmp_path / "data").mkdir()
     for name in ("data/a", "data/b", layout.SUMS, layout.ROOT):
         (tmp_path / name).write_bytes(name.encode())
@@ -220,14 +218,12 @@ def test_a_place_that_holds_more_than_the_release_is_noticed(
     assert not lists_exactly("abfs://c/out", tmp_path, lambda: None)
 
 
-def test_what_lies_below_no_folder_is_absent() -> None:
+def test_an_object_below_a_missing_folder_is_absent() -> None:
     with pytest.raises(ObjectNotFound):
         list(RemoteReader("abfs").names_below("abfs://c/none", lambda: None))
 
 
-def test_a_run_from_azure_to_azure_gives_the_release_of_a_local_run(
-    azure: BlobServer, tmp_path: Path
-) -> None:
+def test_a_run_from_azure_to_azure_equals_a_local_run(azure: BlobServer, tmp_path: Path) -> None:
     export = [write_ct(tmp_path / "export" / name, number) for number, name in enumerate(("p/a", "p/b"))]
     local = prepare(tmp_path / "local", inputs=f"[{tmp_path / 'export'}]")
     run(local, Options(workers=1))

@@ -73,20 +73,20 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
     server.server_close()
 
 
-def test_a_mark_of_a_folder_is_nothing(walked: Walk) -> None:
+def test_a_folder_marker_is_ignored(walked: Walk) -> None:
     objects = {"in/": b"", "in/a": b"x", "in/p/": b"", "in/p/b": b"x", "in/empty/": b""}
     assert walked(objects) == {"a": "file", "p/b": "file"}
 
 
 @pytest.mark.parametrize("mark", [{}, {"in/": b"", "in/p/": b""}], ids=["without marks", "with marks"])
 @pytest.mark.parametrize("name", ["/c", "//c", "/c/d"])
-def test_names_with_two_slashes_are_told_beside_a_mark_and_without_one(
+def test_names_with_double_slashes_are_reported_with_and_without_markers(
     walked: Walk, mark: dict[str, bytes], name: str
 ) -> None:
     assert walked({**mark, "in/a": b"x", f"in/{name}": b"x"}) == {"": "unlisted", "a": "file"}
     assert walked({**mark, "in/p/a": b"x", f"in/p/{name}": b"x"}) == {"p/": "unlisted", "p/a": "file"}
 
 
-def test_a_mark_that_holds_something_is_told(walked: Walk) -> None:
+def test_a_non_empty_folder_marker_is_reported(walked: Walk) -> None:
     assert walked({"in/": b"x", "in/a": b"x"}) == {"": "unlisted", "a": "file"}
     assert walked({"in/": b"x", "in//a": b"x"}) == {"": "unlisted"}

@@ -64,7 +64,7 @@ def sorts(export: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
 @pytest.mark.parametrize("name", ["open", "fstat", "read"])
-def test_a_file_is_not_to_blame_for_the_machine_or_a_mount(
+def test_a_machine_or_mount_error_is_no_file_error(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     with monkeypatch.context() as failing:
@@ -75,7 +75,7 @@ def test_a_file_is_not_to_blame_for_the_machine_or_a_mount(
 
 @pytest.mark.parametrize("number", OF_A_FILE, ids=errno.errorcode.get)
 @pytest.mark.parametrize("name", ["open", "read"])
-def test_a_bad_file_is_to_blame_itself(
+def test_a_damaged_file_is_a_file_error(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     fail(monkeypatch, os, name, number)
@@ -83,9 +83,7 @@ def test_a_bad_file_is_to_blame_itself(
         read(export)
 
 
-def test_a_large_file_is_not_to_blame_for_want_of_memory(
-    export: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lack_of_memory_is_no_error_of_a_large_file(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (export / "p" / "a").write_bytes(bytes(LARGE + 1))
     fail(monkeypatch, mmap, "mmap", errno.ENOMEM)
     with pytest.raises(EnvironmentFailure, match="Out of memory"):
@@ -94,7 +92,7 @@ def test_a_large_file_is_not_to_blame_for_want_of_memory(
 
 @pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
 @pytest.mark.parametrize("name", ["lstat", "listdir"])
-def test_a_folder_is_not_to_blame_for_the_machine_or_a_mount(
+def test_a_machine_or_mount_error_is_no_folder_error(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     fail(monkeypatch, os, name, number, "/p")
@@ -104,7 +102,7 @@ def test_a_folder_is_not_to_blame_for_the_machine_or_a_mount(
 
 @pytest.mark.parametrize("number", OF_A_FILE, ids=errno.errorcode.get)
 @pytest.mark.parametrize("name", ["lstat", "listdir"])
-def test_a_bad_folder_is_to_blame_itself(
+def test_a_damaged_folder_is_a_folder_error(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     fail(monkeypatch, os, name, number, "/p")
@@ -112,7 +110,7 @@ def test_a_bad_folder_is_to_blame_itself(
 
 
 @pytest.mark.parametrize("name", ["lstat", "listdir"])
-def test_an_input_that_cannot_be_listed_itself_ends_the_walk(
+def test_an_input_that_cannot_be_listed_ends_the_walk(
     export: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     fail(monkeypatch, os, name, errno.EIO, "/export")
@@ -120,14 +118,14 @@ def test_an_input_that_cannot_be_listed_itself_ends_the_walk(
         sorts(export)
 
 
-def test_messages_show_no_path(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_contain_no_path(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(monkeypatch, os, "open", errno.ESTALE)
     with pytest.raises(EnvironmentFailure) as failure:
         read(export)
     assert "export" not in str(failure.value)
 
 
-def test_a_folder_that_can_no_longer_be_listed_hides_no_slide_beside_a_label(
+def test_an_unlistable_folder_does_not_hide_a_slide_next_to_a_label(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "case1.svs").write_bytes(b"")
@@ -139,7 +137,7 @@ def test_a_folder_that_can_no_longer_be_listed_hides_no_slide_beside_a_label(
     assert is_slide_part(label)
 
 
-def test_what_every_file_system_holds_tells_no_input_from_another(tmp_path: Path) -> None:
+def test_entries_common_to_file_systems_do_not_identify_an_input(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "a").mkdir()
     assert [name for name, _ in local_root(os.fsencode(tmp_path)).entries] == [b"a"]
@@ -178,7 +176,7 @@ def read_as(export: Path) -> dict[str, tuple[str, int, bool]]:
     }
 
 
-def test_slides_of_several_files_are_one_each(scans: Path) -> None:
+def test_each_multi_file_slide_is_one_object(scans: Path) -> None:
     assert read_as(scans) == {
         "h/s.vms": ("file", 3, False),
         "h/other.jpg": ("file", 0, False),
@@ -187,7 +185,7 @@ def test_slides_of_several_files_are_one_each(scans: Path) -> None:
 
 
 @pytest.mark.parametrize("number", TRANSIENT, ids=errno.errorcode.get)
-def test_a_description_that_cannot_be_read_makes_no_part_of_a_slide_a_picture(
+def test_an_unreadable_description_does_not_turn_slide_parts_into_pictures(
     scans: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     fail(monkeypatch, os, "open", number, "s.vms")
@@ -197,7 +195,7 @@ def test_a_description_that_cannot_be_read_makes_no_part_of_a_slide_a_picture(
     assert [found[name] for name in pictures] == [("file", 0, True)] * 4
 
 
-def test_only_pictures_in_the_folder_of_such_a_description_are_near_it(
+def test_only_pictures_in_the_folder_of_such_a_description_are_affected(
     scans: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (scans / "s.vms").write_bytes(VMS)
@@ -213,7 +211,7 @@ def test_only_pictures_in_the_folder_of_such_a_description_are_near_it(
 @pytest.mark.parametrize(
     ("name", "ending"), [("open", "s/Slidedat.ini"), ("listdir", "m/s"), ("lstat", "Index.dat")]
 )
-def test_a_slide_of_which_a_part_fails_is_kept_back_with_all_that_is_its_own(
+def test_a_slide_with_an_unreadable_part_is_quarantined_with_all_its_files(
     scans: Path, monkeypatch: pytest.MonkeyPatch, name: str, ending: str, number: int
 ) -> None:
     fail(monkeypatch, os, name, number, ending)
@@ -223,7 +221,7 @@ def test_a_slide_of_which_a_part_fails_is_kept_back_with_all_that_is_its_own(
 
 @pytest.mark.parametrize("number", NOT_OF_A_FILE, ids=errno.errorcode.get)
 @pytest.mark.parametrize(("name", "ending"), [("open", "s.vms"), ("listdir", "m/s"), ("lstat", "Index.dat")])
-def test_a_slide_is_not_to_blame_for_the_machine_or_a_mount(
+def test_a_machine_or_mount_error_is_no_slide_error(
     scans: Path, monkeypatch: pytest.MonkeyPatch, name: str, ending: str, number: int
 ) -> None:
     fail(monkeypatch, os, name, number, ending)
@@ -232,7 +230,7 @@ def test_a_slide_is_not_to_blame_for_the_machine_or_a_mount(
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ELOOP], ids=errno.errorcode.get)
-def test_a_description_that_is_not_there_leaves_the_files_to_themselves(
+def test_without_a_description_files_are_handled_separately(
     scans: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     fail(monkeypatch, os, "open", number, "s.vms")

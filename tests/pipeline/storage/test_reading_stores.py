@@ -40,26 +40,26 @@ def test_a_prefix_is_walked_in_the_order_of_a_folder(store: Store, tmp_path: Pat
     assert list(found_in(address)) == local
 
 
-def test_marks_of_folders_are_nothing_and_names_that_cannot_be_said_are_told(store: Store) -> None:
+def test_folder_markers_are_ignored_and_impossible_names_reported(store: Store) -> None:
     for key, content in (("in/folder/", b""), ("in/full/", b"x"), ("in/two//slashes", b"y"), ("in/a", b"z")):
         store.put(key, content)
     found = {name: one.sort for name, one in found_in(f"s3://{store.bucket}/in").items()}
     assert found == {"a": "file", "full/": "unlisted", "two/": "unlisted"}
 
 
-def test_an_address_may_be_that_of_one_object(store: Store) -> None:
+def test_an_address_can_be_that_of_one_object(store: Store) -> None:
     store.put("in/one", b"1")
     assert [one.size for one in walk((f"s3://{store.bucket}/in/one",))] == [1]
 
 
 @pytest.mark.parametrize("where", ["nothing-here", "no-such-bucket/x"])
-def test_an_address_where_nothing_lies_is_refused(store: Store, where: str) -> None:
+def test_an_empty_address_is_rejected(store: Store, where: str) -> None:
     address = f"s3://{where}" if "/" in where else f"s3://{store.bucket}/{where}"
     with pytest.raises(UsageError, match="nothing lies"):
         list(walk((address,)))
 
 
-def test_small_objects_are_in_memory_and_larger_ones_mapped_from_a_file_without_a_name(
+def test_small_objects_are_in_memory_and_large_ones_in_an_unnamed_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "_folder", tmp_path)
@@ -82,7 +82,7 @@ def test_an_object_that_changed_since_the_walk_is_not_read(store: Store) -> None
         content_of(found)
 
 
-def test_an_object_that_is_gone_is_not_read(store: Store) -> None:
+def test_a_deleted_object_is_not_read(store: Store) -> None:
     store.put("in/a", b"before")
     found = found_in(f"s3://{store.bucket}/in")["a"]
     store.client.delete_object(Bucket=store.bucket, Key="in/a")
@@ -90,7 +90,7 @@ def test_an_object_that_is_gone_is_not_read(store: Store) -> None:
         content_of(found)
 
 
-def test_a_large_object_that_changes_while_it_is_read_is_not_taken(store: Store, front: Front) -> None:
+def test_a_large_object_that_changes_during_reading_is_rejected(store: Store, front: Front) -> None:
     store.put("in/a", b"x" * (LARGE + 9))
     found = found_in(f"s3://{store.bucket}/in")["a"]
     ranges = []
@@ -113,7 +113,7 @@ def grown(answer: Answer) -> Answer:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("spoil", [cut, grown])
-def test_a_body_of_another_length_than_stated_is_asked_for_again(
+def test_a_body_of_another_length_than_stated_is_retried(
     store: Store, front: Front, spoil: Callable[[Answer], Answer]
 ) -> None:
     store.put("in/a", b"ten bytes.")
@@ -132,7 +132,7 @@ def test_a_body_of_another_length_than_stated_is_asked_for_again(
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("spoil", [cut, grown])
-def test_a_store_that_always_lies_about_a_size_costs_that_object_alone(
+def test_an_object_with_a_permanently_wrong_size_costs_only_itself(
     store: Store, front: Front, spoil: Callable[[Answer], Answer]
 ) -> None:
     store.put("in/a", b"ten bytes.")
@@ -143,9 +143,7 @@ def test_a_store_that_always_lies_about_a_size_costs_that_object_alone(
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooMany")])
-def test_a_store_that_throttles_or_fails_for_a_while_is_asked_again(
-    store: Store, front: Front, status: int, code: str
-) -> None:
+def test_a_throttling_or_failing_store_is_retried(store: Store, front: Front, status: int, code: str) -> None:
     store.put("in/a", b"content")
     found = found_in(f"s3://{store.bucket}/in")["a"]
     front.spoil = failing(status, code, 3)
@@ -153,7 +151,7 @@ def test_a_store_that_throttles_or_fails_for_a_while_is_asked_again(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_store_that_never_answers_ends_the_run_with_an_error_that_may_be_repeated(
+def test_an_unresponsive_store_ends_the_run_with_a_retryable_error(
     store: Store, aim: Callable[[int], None]
 ) -> None:
     store.put(f"in/{NAME}", b"content")
@@ -165,7 +163,7 @@ def test_a_store_that_never_answers_ends_the_run_with_an_error_that_may_be_repea
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_listing_that_is_cut_off_each_time_is_the_fault_of_the_store(store: Store, front: Front) -> None:
+def test_a_repeatedly_truncated_listing_is_a_store_error(store: Store, front: Front) -> None:
     store.put("in/a", b"content")
     front.spoil = lambda _, path, answer: cut(answer) if "list-type" in path else answer
     with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
@@ -182,7 +180,7 @@ def test_a_listing_that_is_cut_off_each_time_is_the_fault_of_the_store(store: St
         (403, "SignatureDoesNotMatch"),
     ],
 )
-def test_refused_access_is_told_at_once_without_any_name(
+def test_denied_access_is_reported_immediately_without_names(
     store: Store, front: Front, status: int, code: str
 ) -> None:
     store.put(f"in/{NAME}", b"content")
@@ -194,7 +192,7 @@ def test_refused_access_is_told_at_once_without_any_name(
     assert not re.search(f"{NAME}|{store.bucket}|testing", told)
 
 
-def test_missing_credentials_are_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     file_system.cache_clear()
@@ -204,7 +202,7 @@ def test_missing_credentials_are_told(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("impatient")
-def test_no_name_of_an_object_is_logged_or_printed(
+def test_no_object_name_is_logged_or_printed(
     store: Store,
     front: Front,
     caplog: pytest.LogCaptureFixture,
@@ -226,7 +224,7 @@ def test_no_name_of_an_object_is_logged_or_printed(
     assert NAME not in "".join((*capfd.readouterr(), caplog.text))
 
 
-def test_a_slide_of_several_objects_is_one(store: Store, tmp_path: Path) -> None:
+def test_a_slide_of_several_objects_is_one_object(store: Store, tmp_path: Path) -> None:
     for kind in ("mirax", "vms"):
         save(slides.MAKERS[kind](), tmp_path / kind, f"S26-{CANARIES[0]}")
     local = [(len(one.parts), one.size) for one in walk((tmp_path,))]
@@ -235,16 +233,14 @@ def test_a_slide_of_several_objects_is_one(store: Store, tmp_path: Path) -> None
     assert sum(parts for parts, _ in remote) > 3
 
 
-def test_a_picture_named_after_a_slide_beside_it_is_told_from_others(store: Store) -> None:
+def test_a_picture_named_like_a_slide_is_distinguished_from_its_parts(store: Store) -> None:
     for key in ("in/one.svs", "in/one_label.jpg", "in/two.jpg"):
         store.put(key, b"x")
     near = {name: one.near_slide for name, one in found_in(f"s3://{store.bucket}/in").items()}
     assert (near["one_label.jpg"], near["two.jpg"]) == (True, False)
 
 
-def test_a_description_that_the_store_does_not_give_makes_no_part_of_a_slide_a_picture(
-    store: Store, front: Front
-) -> None:
+def test_a_missing_description_does_not_turn_slide_parts_into_pictures(store: Store, front: Front) -> None:
     for key in ("in/s.vms", "in/a.jpg", "in/p/b.jpg"):
         store.put(key, b"ImageFile=a.jpg")
     archived = Answer(403, [], b"<Error><Code>InvalidObjectState</Code></Error>")
@@ -255,7 +251,7 @@ def test_a_description_that_the_store_does_not_give_makes_no_part_of_a_slide_a_p
     assert found == {"s.vms": ("unlisted", False), "a.jpg": ("file", True), "p/b.jpg": ("file", False)}
 
 
-def test_a_description_without_any_bytes_names_nothing(store: Store) -> None:
+def test_an_empty_description_references_nothing(store: Store) -> None:
     store.put("in/s.afi", b"")
     store.put("in/a.jpg", b"x")
     assert not found_in(f"s3://{store.bucket}/in")["a.jpg"].near_slide
@@ -264,7 +260,7 @@ def test_a_description_without_any_bytes_names_nothing(store: Store) -> None:
 # -- web servers --------------------------------------------------------------------------
 
 
-def test_a_listing_of_a_web_server_is_walked_as_the_folder_is(tmp_path: Path) -> None:
+def test_a_web_server_listing_is_walked_like_a_folder(tmp_path: Path) -> None:
     for name in ("b", "a/z", "a-b", "ä ö/x#y?z", "100%"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(name.encode())
@@ -276,7 +272,7 @@ def test_a_listing_of_a_web_server_is_walked_as_the_folder_is(tmp_path: Path) ->
     assert remote == [Path(os.fsdecode(one.path)).read_bytes() for one in walk((tmp_path,))]
 
 
-def test_one_file_of_a_web_server_is_read_and_noticed_when_it_changes(tmp_path: Path) -> None:
+def test_one_file_of_a_web_server_is_read_and_its_changes_detected(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"x" * (LARGE + 1))
     os.utime(tmp_path / "a.bin", (1, 1))
     server = web_server(tmp_path)
@@ -293,7 +289,7 @@ def test_one_file_of_a_web_server_is_read_and_noticed_when_it_changes(tmp_path: 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("spoil", [cut, grown])
-def test_a_web_server_that_lies_about_a_size_costs_that_file_alone(
+def test_a_web_server_file_with_a_wrong_size_costs_only_itself(
     tmp_path: Path, spoil: Callable[[Answer], Answer]
 ) -> None:
     (tmp_path / "a").write_bytes(b"ten bytes.")
@@ -309,6 +305,6 @@ def test_a_web_server_that_lies_about_a_size_costs_that_file_alone(
         server.kill()
 
 
-def test_found_things_do_not_show_their_names() -> None:
+def test_reprs_of_found_entries_contain_no_names() -> None:
     found = SourceEntry(NAME.encode(), "file")
     assert NAME not in repr(found) + repr(dataclasses.replace(found, parts=(found,)))

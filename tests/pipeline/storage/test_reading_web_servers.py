@@ -64,7 +64,7 @@ def only_files(spoil: Spoil) -> Spoil:
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooMany")])
-def test_a_web_server_that_fails_for_a_while_is_asked_again(site: Front, status: int, code: str) -> None:
+def test_a_temporarily_failing_web_server_is_retried(site: Front, status: int, code: str) -> None:
     site.spoil = only_files(failing(status, code, 3))
     found = found_in(address_of(site))
     site.spoil = failing(status, code, 3)
@@ -75,7 +75,7 @@ def test_a_web_server_that_fails_for_a_while_is_asked_again(site: Front, status:
 
 
 @pytest.mark.parametrize("status", [503, 429])
-def test_a_web_server_that_keeps_failing_half_way_ends_the_run_with_an_error_that_may_be_repeated(
+def test_a_web_server_that_keeps_failing_ends_the_run_with_a_retryable_error(
     site: Front, status: int
 ) -> None:
     found = found_in(address_of(site))["a"]
@@ -88,9 +88,7 @@ def test_a_web_server_that_keeps_failing_half_way_ends_the_run_with_an_error_tha
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_web_server_that_refuses_access_ends_the_run_at_once_without_any_name(
-    site: Front, status: int
-) -> None:
+def test_denied_access_ends_the_run_immediately_without_names(site: Front, status: int) -> None:
     found = found_in(address_of(site))["a"]
     site.spoil = only_files(failing(status, NAME, -1))
     with pytest.raises(EnvironmentFailure, match="refuses access") as walked:
@@ -102,14 +100,14 @@ def test_a_web_server_that_refuses_access_ends_the_run_at_once_without_any_name(
     assert str(site.port) not in told
 
 
-def test_a_web_server_that_is_gone_is_not_taken_for_one_whose_file_is_gone(site: Front) -> None:
+def test_an_unreachable_web_server_is_not_treated_as_a_missing_file(site: Front) -> None:
     found = found_in(address_of(site))["a"]
     site.close()
     with pytest.raises(EnvironmentFailure, match="could not be reached"):
         content_of(found)
 
 
-def test_a_file_of_a_web_server_that_is_gone_is_that_files_own_fault(site: Front) -> None:
+def test_a_missing_web_server_file_is_a_file_error(site: Front) -> None:
     site.spoil = lambda _, path, answer: Answer(404, [], b"") if path.endswith("/b") else answer
     assert {name: one.sort for name, one in found_in(address_of(site)).items()} == {
         "a": "file",
@@ -117,7 +115,7 @@ def test_a_file_of_a_web_server_that_is_gone_is_that_files_own_fault(site: Front
     }
 
 
-def test_a_listing_that_is_cut_off_each_time_ends_the_run_with_an_error_that_may_be_repeated(
+def test_a_repeatedly_truncated_listing_ends_the_run_with_a_retryable_error(
     site: Front,
 ) -> None:
     site.spoil = lambda _, path, answer: cut(answer) if path.endswith("/p/") else answer
@@ -152,15 +150,13 @@ def sorts_of(front: Front) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", [APACHE, NGINX, CADDY], ids=["apache", "nginx", "caddy"])
-def test_links_that_sort_a_listing_or_lead_out_of_it_are_nothing(site: Front, page: str) -> None:
+def test_sort_links_and_outside_links_are_ignored(site: Front, page: str) -> None:
     site.spoil = saying(page, "/ct/")
     assert sorts_of(site) == {"a": "file", "p/b": "file"}
 
 
 @pytest.mark.parametrize("page", [SIGN_IN, "", "<html>We are being repaired.</html>", "\x00\x01<![x["])
-def test_a_page_that_is_no_listing_is_told_below_the_root_and_an_error_at_the_root(
-    site: Front, page: str
-) -> None:
+def test_a_page_without_a_listing_is_reported_and_an_error_at_the_root(site: Front, page: str) -> None:
     site.spoil = saying(page, "/ct/p/")
     below = sorts_of(site)
     site.spoil = saying(page, "/ct/")
@@ -183,12 +179,12 @@ def test_a_page_that_is_no_listing_is_told_below_the_root_and_an_error_at_the_ro
         ("//127.0.0.1:1/ct/c.dcm", "c.dcm"),
     ],
 )
-def test_a_link_below_the_folder_that_cannot_be_followed_is_told(site: Front, link: str, told: str) -> None:
+def test_a_link_that_cannot_be_followed_is_reported(site: Front, link: str, told: str) -> None:
     site.spoil = saying(f'<a href="{link}">x</a><a href="a">a</a>', "/ct/")
     assert sorts_of(site) == {"a": "file", told: "unlisted"}
 
 
-def test_links_in_another_spelling_are_followed(site: Front) -> None:
+def test_links_with_different_encoding_are_followed(site: Front) -> None:
     site.spoil = saying(f'<a href="/c%74/a">a</a><a href="{address_of(site)}p/">p</a>', "/ct/")
     assert sorts_of(site) == {"a": "file", "p/b": "file"}
 
@@ -217,7 +213,7 @@ def redirecting(path: str, location: str, status: int = 302) -> Spoil:
     "location", ["http://127.0.0.1:{port}/ct/a", "/secret/a", "//127.0.0.1:{port}/ct/a", ""]
 )
 @pytest.mark.parametrize("status", [301, 303, 308])
-def test_a_redirect_that_leads_away_is_not_followed(
+def test_a_redirect_to_another_address_is_not_followed(
     site: Front, other: Front, tmp_path: Path, location: str, status: int
 ) -> None:
     (tmp_path / "secret").mkdir()
@@ -230,7 +226,7 @@ def test_a_redirect_that_leads_away_is_not_followed(
     assert (other.asked, [path for _, path in site.asked if "secret" in path]) == ([], [])
 
 
-def test_a_listing_that_redirects_away_is_told_and_is_an_error_at_the_root(site: Front, other: Front) -> None:
+def test_a_redirected_listing_is_reported_and_an_error_at_the_root(site: Front, other: Front) -> None:
     site.spoil = redirecting("/ct/p/", f"http://127.0.0.1:{other.port}/ct/p/")
     below = sorts_of(site)
     site.spoil = redirecting("/ct/", f"http://127.0.0.1:{other.port}/ct/")
@@ -239,7 +235,7 @@ def test_a_listing_that_redirects_away_is_told_and_is_an_error_at_the_root(site:
     assert (below, other.asked) == ({"a": "file", "p": "unlisted"}, [])
 
 
-def test_a_redirect_to_the_same_name_with_a_slash_is_followed(site: Front) -> None:
+def test_a_redirect_that_adds_a_slash_is_followed(site: Front) -> None:
     site.spoil = saying('<a href="p">p</a>', "/ct/")
     assert sorts_of(site) == {"p": "file"}
     assert ("GET", "/ct/p/") in site.asked or ("HEAD", "/ct/p/") in site.asked

@@ -88,7 +88,7 @@ def left_behind(policy: Policy) -> set[str]:
     return {path.name for path in policy.state.iterdir()} - kept - {"chest-ct-1.0.sqlite"}
 
 
-def test_a_run_from_store_to_store_gives_the_release_of_a_local_run(
+def test_a_run_from_store_to_store_equals_a_local_run(
     store: Store, few: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     policy = on_store(store, tmp_path, few)
@@ -97,7 +97,7 @@ def test_a_run_from_store_to_store_gives_the_release_of_a_local_run(
     assert not left_behind(policy)
 
 
-def test_processes_give_the_same_and_leave_no_temporary_file(
+def test_several_processes_give_the_same_release_and_no_temporary_files(
     store: Store, few: Path, tmp_path: Path, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = on_store(store, tmp_path, few)
@@ -121,7 +121,7 @@ def test_a_release_fetched_from_a_store_is_intact_and_registered(
     assert [entry.name for entry in Registry(policy.state / "registry").list()] == ["chest-ct"]
 
 
-def test_the_root_is_put_last_and_nothing_twice(
+def test_the_root_is_uploaded_last_and_nothing_twice(
     store: Store, front: Front, few: Path, tmp_path: Path
 ) -> None:
     run(on_store(store, tmp_path, few), ONE)
@@ -129,7 +129,7 @@ def test_the_root_is_put_last_and_nothing_twice(
     assert (put[0], put[-1], max(Counter(put).values())) == (SUMS, ROOT, 1)
 
 
-def test_running_again_says_so_and_another_run_into_the_place_is_refused_before_anything_is_read(
+def test_a_rerun_reports_completion_and_another_run_is_rejected_before_reading(
     store: Store, front: Front, few: Path, tmp_path: Path
 ) -> None:
     policy = on_store(store, tmp_path / "one", few)
@@ -143,7 +143,7 @@ def test_running_again_says_so_and_another_run_into_the_place_is_refused_before_
     assert not [path for _, path in front.asked if "/in/" in path or "prefix=in" in path]
 
 
-def test_a_place_that_is_not_empty_is_refused_before_anything_is_read(
+def test_a_non_empty_destination_is_rejected_before_reading(
     store: Store, front: Front, few: Path, tmp_path: Path
 ) -> None:
     store.put("out/data/other", b"x")
@@ -154,12 +154,12 @@ def test_a_place_that_is_not_empty_is_refused_before_anything_is_read(
     assert not [path for _, path in front.asked if "/in/" in path or "prefix=in" in path]
 
 
-def test_a_bucket_that_is_not_there_is_refused(store: Store, few: Path, tmp_path: Path) -> None:
+def test_a_missing_bucket_is_rejected(store: Store, few: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such bucket"):
         run(on_store(store, tmp_path, few, output="s3://no-such-bucket-here/out"), ONE)
 
 
-def test_what_another_puts_there_meanwhile_keeps_it_from_becoming_a_release(
+def test_a_foreign_object_stored_meanwhile_prevents_publication(
     store: Store, front: Front, few: Path, tmp_path: Path
 ) -> None:
     policy = on_store(store, tmp_path, few)
@@ -174,7 +174,7 @@ def test_what_another_puts_there_meanwhile_keeps_it_from_becoming_a_release(
     assert ROOT not in stored(store)
 
 
-def test_two_runs_that_put_at_one_time_leave_one_release(
+def test_two_concurrent_uploads_give_one_release(
     store: Store, front: Front, few: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     first = on_store(store, tmp_path / "one", few)
@@ -193,7 +193,7 @@ def test_two_runs_that_put_at_one_time_leave_one_release(
 
 
 @pytest.mark.parametrize("point", [4, -1])
-def test_a_run_killed_while_it_puts_goes_on_where_it_stopped(
+def test_a_run_killed_during_upload_resumes(
     store: Store, front: Front, few: Path, tmp_path: Path, expected: dict[str, str], point: int
 ) -> None:
     policy = on_store(store, tmp_path, few)
@@ -247,7 +247,7 @@ def outage(
 
 
 @pytest.mark.parametrize("at", [12, 36])
-def test_a_server_that_is_gone_for_seconds_in_the_middle_costs_nothing(
+def test_a_server_outage_of_seconds_is_bridged(
     store: Store, front: Front, few: Path, tmp_path: Path, expected: dict[str, str], at: int
 ) -> None:
     code, policy, _ = outage(store, front, few, tmp_path, 2.5, at)
@@ -256,7 +256,7 @@ def test_a_server_that_is_gone_for_seconds_in_the_middle_costs_nothing(
 
 
 @pytest.mark.slow
-def test_a_server_that_is_gone_for_twenty_seconds_anywhere_costs_nothing(
+def test_a_server_outage_of_twenty_seconds_is_bridged(
     store: Store, front: Front, few: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     *_, total = outage(store, front, few, tmp_path / "whole", 0, 0)
@@ -268,7 +268,7 @@ def test_a_server_that_is_gone_for_twenty_seconds_anywhere_costs_nothing(
         assert not left_behind(policy)
 
 
-def test_a_server_that_stays_away_ends_the_run_with_five_and_the_same_command_finishes(
+def test_an_unreachable_server_exits_5_and_a_rerun_finishes(
     store: Store,
     front: Front,
     few: Path,
@@ -292,7 +292,7 @@ def test_a_server_that_stays_away_ends_the_run_with_five_and_the_same_command_fi
     assert (failure.value.exit_code, stored(store)) == (5, expected)
 
 
-def test_an_object_that_lies_is_quarantined_and_the_others_are_released(
+def test_an_object_with_a_wrong_size_is_quarantined_and_others_are_released(
     store: Store, front: Front, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
@@ -308,7 +308,7 @@ def test_an_object_that_lies_is_quarantined_and_the_others_are_released(
     assert (result.ending, result.quarantined.get("unreadable")) == ("published", 1)
 
 
-def test_a_web_server_gives_the_release_of_its_folder(
+def test_a_web_server_gives_the_same_release_as_its_folder(
     few: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     server = web_server(few)
@@ -320,7 +320,7 @@ def test_a_web_server_gives_the_release_of_its_folder(
     assert (result.ending, digests_of(tmp_path / "release")) == ("published", expected)
 
 
-def test_slides_of_a_store_give_the_release_of_their_folder(store: Store, tmp_path: Path) -> None:
+def test_slides_in_a_store_give_the_same_release_as_in_a_folder(store: Store, tmp_path: Path) -> None:
     root = tmp_path / "slides"
     for kind in ("aperio", "vms", "mirax"):
         save(slides.MAKERS[kind](), root / kind, f"S26-{CANARIES[0]}")
@@ -354,7 +354,7 @@ def large(tmp_path: Path) -> Path:
     return folder
 
 
-def test_large_files_are_put_in_parts_and_not_again(store: Store, front: Front, large: Path) -> None:
+def test_large_files_are_uploaded_in_parts_and_only_once(store: Store, front: Front, large: Path) -> None:
     target = UploadTarget(f"s3://{store.bucket}/out")
     target.put(large, Cancellation(), lambda _: None)
     parts = [path for method, path in front.asked if method == "PUT" and "partNumber" in path]
@@ -364,7 +364,7 @@ def test_large_files_are_put_in_parts_and_not_again(store: Store, front: Front, 
     assert not [path for method, path in front.asked if "partNumber" in path]
 
 
-def test_parts_that_a_killed_run_left_are_abandoned(store: Store, large: Path) -> None:
+def test_parts_left_by_a_killed_run_are_aborted(store: Store, large: Path) -> None:
     store.put(f"out/{SUMS}", (large / SUMS).read_bytes())
     store.client.create_multipart_upload(Bucket=store.bucket, Key="out/data/a.svs")
     elsewhere = store.client.create_multipart_upload(Bucket=store.bucket, Key="elsewhere/x")
@@ -373,7 +373,7 @@ def test_parts_that_a_killed_run_left_are_abandoned(store: Store, large: Path) -
     assert [one["UploadId"] for one in left] == [elsewhere["UploadId"]]
 
 
-def test_a_stored_file_of_other_bytes_is_never_taken_for_its_own(store: Store, large: Path) -> None:
+def test_a_stored_file_with_other_bytes_is_never_accepted(store: Store, large: Path) -> None:
     store.put(f"out/{SUMS}", (large / SUMS).read_bytes())
     store.put("out/data/a.svs", b"x" * (large / "data" / "a.svs").stat().st_size)
     with pytest.raises(UsageError, match="another release"):

@@ -54,7 +54,7 @@ def told_in(policy: Policy) -> str:
     return str(json.loads((policy.state / RETURN_FILE).read_text())["error"]["message"])
 
 
-def test_an_anonymous_run_that_failed_while_it_put_says_that_it_starts_again_and_does(
+def test_an_anonymous_run_with_a_failed_upload_reports_a_restart_and_restarts(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     policy = into_store(store, tmp_path, "anonymous")
@@ -70,7 +70,7 @@ def test_an_anonymous_run_that_failed_while_it_put_says_that_it_starts_again_and
     assert told == str(failure)
 
 
-def test_an_anonymous_run_that_is_stopped_while_it_puts_says_that_it_starts_again(
+def test_an_anonymous_run_stopped_during_upload_reports_a_restart(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     policy, stop = into_store(store, tmp_path, "anonymous"), Cancellation()
@@ -85,7 +85,7 @@ def test_an_anonymous_run_that_is_stopped_while_it_puts_says_that_it_starts_agai
     assert "resumes" not in told_in(policy)
 
 
-def test_a_pseudonymous_run_that_failed_while_it_put_says_that_it_goes_on(
+def test_a_pseudonymous_run_with_a_failed_upload_reports_a_resume(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     failure = failing_while_it_puts(front, into_store(store, tmp_path, "pseudonymous"))
@@ -93,7 +93,7 @@ def test_a_pseudonymous_run_that_failed_while_it_put_says_that_it_goes_on(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_local_copy_that_a_killed_run_left_goes_once_the_store_is_seen_to_hold_nothing(
+def test_a_local_copy_of_a_killed_run_is_deleted_if_the_store_is_empty(
     store: Store, tmp_path: Path, mode: str
 ) -> None:
     policy = into_store(store, tmp_path, mode)
@@ -110,7 +110,7 @@ def test_a_local_copy_that_a_killed_run_left_goes_once_the_store_is_seen_to_hold
     assert "out/data/p/a.dcm" not in store.keys("out/")
 
 
-def test_a_policy_that_changed_after_a_put_began_starts_again(
+def test_a_policy_changed_after_upload_began_restarts_the_run(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     failing_while_it_puts(front, into_store(store, tmp_path, "pseudonymous"))
@@ -119,7 +119,7 @@ def test_a_policy_that_changed_after_a_put_began_starts_again(
     assert run(changed, ONE).ending == "published"
 
 
-def test_a_release_that_was_changed_after_a_put_began_is_made_again(
+def test_a_release_changed_after_upload_began_is_built_again(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     policy = into_store(store, tmp_path, "pseudonymous")

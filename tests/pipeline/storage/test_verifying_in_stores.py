@@ -34,13 +34,13 @@ def a_data_file(release: Path) -> str:
     return min(str(path.relative_to(release)) for path in (release / layout.DATA).rglob("*.dcm"))
 
 
-def test_a_release_as_it_was_put_is_intact(address: str) -> None:
+def test_an_uploaded_release_is_intact(address: str) -> None:
     done = CliRunner().invoke(cli, ["verify", address])
     assert (done.exit_code, done.output.split(",")[0]) == (0, "intact")
 
 
 @pytest.mark.parametrize("fault", ["changed", "missing", "added"])
-def test_every_fault_is_named_with_its_file(fault: str, address: str, release: Path, store: Store) -> None:
+def test_every_fault_is_reported_with_its_file(fault: str, address: str, release: Path, store: Store) -> None:
     path = "data/left.dcm" if fault == "added" else a_data_file(release)
     if fault == "missing":
         store.client.delete_object(Bucket=store.bucket, Key=f"out/{path}")
@@ -50,34 +50,34 @@ def test_every_fault_is_named_with_its_file(fault: str, address: str, release: P
 
 
 @pytest.mark.parametrize("name", [layout.ROOT, layout.SUMS, layout.OBJECTS, layout.PATIENTS])
-def test_evidence_that_is_not_there_is_missing(name: str, address: str, store: Store) -> None:
+def test_missing_evidence_is_reported(name: str, address: str, store: Store) -> None:
     store.client.delete_object(Bucket=store.bucket, Key=f"out/{name}")
     assert (name, "missing") in verify_in_store(address, key=None).problems
 
 
-def test_a_change_is_told_on_the_terminal_with_exit_4(address: str, store: Store) -> None:
+def test_a_change_is_reported_with_exit_4(address: str, store: Store) -> None:
     store.put(f"out/{layout.OBJECTS}", b"PAR1")
     done = CliRunner().invoke(cli, ["verify", address])
     assert (done.exit_code, f"changed: {layout.OBJECTS}" in done.output) == (4, True)
 
 
-def test_an_address_of_no_place_is_refused() -> None:
+def test_an_invalid_address_is_rejected() -> None:
     with pytest.raises(UsageError, match="no place"):
         verify_in_store("s3://", key=None)
 
 
-def test_where_nothing_lies_there_is_no_release(store: Store) -> None:
+def test_an_empty_address_has_no_release(store: Store) -> None:
     with pytest.raises(UsageError, match="No release"):
         verify_in_store(f"s3://{store.bucket}/nothing", key=None)
 
 
-def test_a_store_that_lets_nobody_in_is_no_verdict(address: str, front: Front) -> None:
+def test_denied_access_gives_no_verdict(address: str, front: Front) -> None:
     front.instead = lambda _method, _path, _headers: Answer(403, [], b"")
     with pytest.raises(EnvironmentFailure):
         verify_in_store(address, key=None)
 
 
-def test_a_web_server_that_lists_its_folders_is_read_too(release: Path, tmp_path: Path) -> None:
+def test_a_listing_web_server_can_be_verified(release: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(release, tmp_path / "chest ct" / "1.0")
     server = web_server(tmp_path)
     place = f"http://127.0.0.1:{server.port}/chest%20ct/1.0/"

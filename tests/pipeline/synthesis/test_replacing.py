@@ -23,11 +23,11 @@ def policy(inputs: str, replace: str) -> Policy:
 
 
 @pytest.mark.parametrize("inputs", ["./export, s3://bucket/export", "https://store.example/export/", PACS])
-def test_labels_choose_nothing_in_a_store_or_a_pacs(inputs: str) -> None:
+def test_labels_cannot_select_images_in_a_store_or_a_pacs(inputs: str) -> None:
     with pytest.raises(PolicyError, match="by-label requires local input folders"):
         policy(inputs, "by-label, labels: [a]")
 
 
 @pytest.mark.parametrize("inputs", ["s3://bucket/export", PACS])
-def test_all_images_of_a_store_or_a_pacs_may_be_replaced(inputs: str) -> None:
+def test_all_images_of_a_store_or_a_pacs_can_be_replaced(inputs: str) -> None:
     assert policy(inputs, "all").synthesize is not None

@@ -15,7 +15,7 @@ def without(people: Path, table: Path, names: Sequence[str]) -> Path:
     return table
 
 
-def test_images_without_a_label_are_counted_and_the_gate_is_flagged(
+def test_unlabeled_images_are_counted_and_the_gate_is_flagged(
     make: Make, people: Path, tmp_path: Path
 ) -> None:
     table = without(people, tmp_path / "part.csv", ["export/i1.dcm", "export/i2.dcm"])
@@ -26,7 +26,7 @@ def test_images_without_a_label_are_counted_and_the_gate_is_flagged(
     assert "The table gives no label to 3 images" in gate(result).detail
 
 
-def test_images_without_a_label_are_told_where_no_synthetic_image_passed(
+def test_unlabeled_images_are_reported_if_no_synthetic_image_passed(
     make: Make, people: Path, tmp_path: Path
 ) -> None:
     table = without(people, tmp_path / "part.csv", ["export/i2.dcm"])
@@ -37,14 +37,14 @@ def test_images_without_a_label_are_told_where_no_synthetic_image_passed(
     assert "The table gives no label to 1 images" in told.detail
 
 
-def test_a_table_of_a_copy_of_the_inputs_is_never_passed(make: Make) -> None:
+def test_a_table_for_a_copy_of_the_inputs_never_passes(make: Make) -> None:
     result = done(make(export=True))
     assert result.dropped == {}
     assert gate(result).result == "flagged"
     assert "No file of the table is an image of this release" in gate(result).detail
 
 
-def test_a_table_that_gives_every_image_another_label_passes(make: Make, people: Path) -> None:
+def test_a_table_with_another_label_for_every_image_passes(make: Make, people: Path) -> None:
     lines = (people / "labels.csv").read_text().splitlines()
     (people / "clear.csv").write_text(
         "\n".join(line.replace("effusion", "clear") if "export/" in line else line for line in lines)

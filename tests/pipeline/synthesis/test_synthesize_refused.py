@@ -13,12 +13,12 @@ from tests.helpers.synthesis import Make, done, gate
 from tests.helpers.synthetics import Maker, digest_of, write_verifier
 
 
-def test_labels_that_nobody_has_are_refused_before_anything_is_read(make: Make) -> None:
+def test_labels_without_images_are_rejected_before_reading(make: Make) -> None:
     with pytest.raises(UsageError, match="not in the table"):
         done(make(labels="[effusion, nothing]"))
 
 
-def test_a_label_that_the_generator_does_not_know_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+def test_a_label_unknown_to_the_generator_is_rejected(make: Make, generator: dict[str, Maker]) -> None:
     generator["now"] = Maker(classes=("clear", "mass"))
     with pytest.raises(UsageError, match="no class for 1"):
         done(make())
@@ -33,7 +33,7 @@ def test_a_label_that_the_generator_does_not_know_is_refused(make: Make, generat
         ({"start": "0" * 64, "images_before": "unknown"}, "nothing says which images"),
     ],
 )
-def test_a_generator_that_knows_others_than_the_table_names_is_refused(
+def test_a_generator_trained_on_other_data_than_the_table_is_rejected(
     make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], facts: dict[str, Any], said: str
 ) -> None:
     changed = {**known, **facts}
@@ -42,7 +42,7 @@ def test_a_generator_that_knows_others_than_the_table_names_is_refused(
         done(make())
 
 
-def test_a_generator_that_went_on_with_the_very_same_images_is_taken(
+def test_a_generator_trained_further_on_the_same_images_is_accepted(
     make: Make, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]
 ) -> None:
     changed = {**known, "start": "0" * 64, "images_before": [known["images"]]}
@@ -51,7 +51,7 @@ def test_a_generator_that_went_on_with_the_very_same_images_is_taken(
 
 
 @pytest.mark.parametrize(("part", "model"), [("holdout", "verifier"), ("calibration", "retrieval")])
-def test_a_model_that_learned_from_patients_kept_back_is_refused(
+def test_a_model_trained_on_held_out_patients_is_rejected(
     make: Make, people: Path, tmp_path: Path, part: str, model: str
 ) -> None:
     write_verifier(tmp_path / "w" / model, digest_of(people / "labels.csv", part))
@@ -59,7 +59,7 @@ def test_a_model_that_learned_from_patients_kept_back_is_refused(
         done(make(**{model: f"./{model}"}))
 
 
-def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_fewer_classes(
+def test_a_model_trained_on_a_split_is_detected_despite_fewer_classes(
     make: Make, people: Path, tmp_path: Path
 ) -> None:
     table, lines = tmp_path / "rare.csv", (people / "labels.csv").read_text()
@@ -69,7 +69,7 @@ def test_a_model_that_learned_from_a_part_is_found_where_the_generator_knows_few
         done(make(table=table))
 
 
-def test_more_images_than_the_memory_holds_are_refused_before_anything_is_drawn(
+def test_a_request_exceeding_memory_is_rejected_before_sampling(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draw, "machine_memory", lambda: 1 << 20)

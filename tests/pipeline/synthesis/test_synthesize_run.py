@@ -29,7 +29,7 @@ from tests.helpers.synthesis import RULE, Make, done, files, gate
 from tests.helpers.synthetics import Coarse, Maker, person
 
 
-def test_labelled_originals_are_dropped_and_as_many_images_stand_in_their_place(
+def test_labeled_originals_are_replaced_by_equally_many_images(
     released: tuple[Policy, RunResult],
 ) -> None:
     policy, result = released
@@ -45,7 +45,7 @@ def test_labelled_originals_are_dropped_and_as_many_images_stand_in_their_place(
     assert not any(row.model_digest or row.gate_verdict for row in rows if not row.synthetic)
 
 
-def test_every_synthetic_image_has_a_patient_and_a_study_of_its_own(
+def test_every_synthetic_image_has_its_own_patient_and_study(
     released: tuple[Policy, RunResult],
 ) -> None:
     policy, _ = released
@@ -65,7 +65,7 @@ def test_the_release_is_intact_and_its_audit_finds_nothing(released: tuple[Polic
     assert audit_release(policy.output).findings == ()
 
 
-def test_nothing_tells_which_original_an_image_stands_for(make: Make, people: Path, tmp_path: Path) -> None:
+def test_the_original_of_a_synthetic_image_is_not_recorded(make: Make, people: Path, tmp_path: Path) -> None:
     lines = (people / "labels.csv").read_text().splitlines()
     swapped = {"clear": "effusion", "effusion": "clear"}
     others = [
@@ -84,7 +84,7 @@ def test_nothing_tells_which_original_an_image_stands_for(make: Make, people: Pa
     assert not kept[0] & kept[1]
 
 
-def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
+def test_with_too_few_patients_nothing_synthetic_is_released_and_originals_are_dropped(
     make: Make, people: Path
 ) -> None:
     policy = make(table=people / "few.csv")
@@ -98,7 +98,7 @@ def test_too_few_patients_release_nothing_synthetic_and_originals_stay_dropped(
     assert len(files(policy)) == 4
 
 
-def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
+def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
     make: Make, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
@@ -110,7 +110,7 @@ def test_with_too_few_patients_nothing_is_drawn_and_what_it_takes_is_said(
     assert not page_path(policy).exists()
 
 
-def test_a_generator_that_copies_is_refused(make: Make, generator: dict[str, Maker]) -> None:
+def test_a_copying_generator_fails_the_gate(make: Make, generator: dict[str, Maker]) -> None:
     generator["now"] = Maker(copied=2)
     policy = make()
     result = done(policy)
@@ -118,7 +118,7 @@ def test_a_generator_that_copies_is_refused(make: Make, generator: dict[str, Mak
     assert len(files(policy)) == 4
 
 
-def test_replacing_all_by_images_that_fail_leaves_nothing_to_release(
+def test_replacing_all_by_rejected_images_leaves_nothing_to_release(
     make: Make, generator: dict[str, Maker]
 ) -> None:
     generator["now"] = Maker(copied=2)
@@ -128,7 +128,7 @@ def test_replacing_all_by_images_that_fail_leaves_nothing_to_release(
     assert list(policy.output.iterdir()) == []
 
 
-def test_all_images_may_be_replaced_so_many_a_patient(make: Make) -> None:
+def test_all_images_can_be_replaced_by_a_number_per_patient(make: Make) -> None:
     policy = make(replace="all", per_patient="3")
     result = done(policy)
     made = [row for row in read_rows(policy.output) if row.synthetic]
@@ -137,7 +137,7 @@ def test_all_images_may_be_replaced_so_many_a_patient(make: Make) -> None:
     assert sorted(row.synthetic_label or "" for row in made) == ["clear"] * 6 + ["effusion"] * 6
 
 
-def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -> None:
+def test_only_flagged_images_are_replaced_if_configured(make: Make) -> None:
     policy = make(replace="flagged", export=True)
     source = policy.inputs[0] / "i0.dcm"
     twin = pydicom.dcmread(source)
@@ -147,12 +147,12 @@ def test_only_flagged_images_are_replaced_where_the_policy_says_so(make: Make) -
     assert result.dropped == {RULE: 2}
 
 
-def test_with_nothing_to_replace_nothing_is_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_nothing_to_replace_nothing_is_sampled(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     assert gate(done(make(replace="flagged"))).result == "passed"
 
 
-def test_pictures_have_a_file_beside_them_and_both_are_audited(make: Make) -> None:
+def test_pictures_have_a_sidecar_and_both_are_audited(make: Make) -> None:
     policy = make(form="png")
     done(policy)
     row = next(row for row in read_rows(policy.output) if row.synthetic)
@@ -166,9 +166,7 @@ def test_pictures_have_a_file_beside_them_and_both_are_audited(make: Make) -> No
 
 
 @pytest.mark.parametrize("form", ["secondary-capture", "png"])
-def test_a_run_that_was_killed_ends_with_the_same_bytes(
-    make: Make, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_killed_run_gives_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     whole, cut = make("whole", form=form), make("cut", form=form)
     done(whole)
     stop = Cancellation()
@@ -189,7 +187,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     assert tree(cut.output) == tree(whole.output)
 
 
-def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
+def test_images_rejected_in_a_review_are_not_released(make: Make) -> None:
     approve = '{name: chest, version: "1.0", mode: pseudonymous, approve: required}'
     policy = make(others={"release": approve})
     done(policy)
@@ -219,11 +217,11 @@ def test_what_a_person_refuses_in_a_review_is_not_released(make: Make) -> None:
     ("total", "shares", "counts"),
     [(5, (1, 1), [3, 2]), (7, (5, 0, 2), [5, 0, 2]), (3, (1, 1, 1, 1), [1, 1, 1, 0])],
 )
-def test_numbers_are_shared_out_whole(total: int, shares: tuple[int, ...], counts: list[int]) -> None:
+def test_counts_are_distributed_as_integers(total: int, shares: tuple[int, ...], counts: list[int]) -> None:
     assert apportion(total, shares) == counts
 
 
-def test_people_are_told_apart() -> None:
+def test_the_verifier_separates_people() -> None:
     """Of the simulation itself: one's visits are alike, and nobody else."""
     model = Coarse()
     from medsanitize.generators.diffusion.preprocess import to_image_array

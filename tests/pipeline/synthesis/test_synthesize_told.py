@@ -23,7 +23,7 @@ from tests.helpers.synthesis import Make, done, gate, report_of
 from tests.helpers.synthetics import Maker, coarse_features
 
 
-def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_in_it(
+def test_the_report_shows_verdict_and_images_without_the_private_page(
     released: tuple[Policy, RunResult],
 ) -> None:
     policy, _ = released
@@ -35,7 +35,7 @@ def test_the_report_shows_verdict_and_images_and_the_page_of_the_holder_is_not_i
     assert "never publish" in page.read_text()
 
 
-def test_the_report_tells_copies_drawn_from_copies_left(released: tuple[Policy, RunResult]) -> None:
+def test_the_report_distinguishes_generated_from_remaining_copies(released: tuple[Policy, RunResult]) -> None:
     told = re.search(
         r"Match a training patient, of all generated images ([\d.]+)% "
         r"Copies of training images, of all generated images ([\d.]+)% "
@@ -48,7 +48,9 @@ def test_the_report_tells_copies_drawn_from_copies_left(released: tuple[Policy, 
     assert left < copies / 100
 
 
-def test_the_evidence_tells_copies_drawn_from_copies_left(released: tuple[Policy, RunResult]) -> None:
+def test_the_evidence_distinguishes_generated_from_remaining_copies(
+    released: tuple[Policy, RunResult],
+) -> None:
     policy, _ = released
     told = json.loads((policy.output / "croissant.json").read_text())["rai:dataCollection"]
     assert re.search(r"at most [\d.]+% are copies, and at most \d\.\d+e-\d+ after matches are removed", told)
@@ -64,7 +66,7 @@ FIGURES = (
 )
 
 
-def test_the_report_of_all_classes_has_every_figure_of_quality_with_its_interval(make: Make) -> None:
+def test_the_report_of_all_classes_has_every_quality_metric_with_its_interval(make: Make) -> None:
     policy = make(replace="all")
     done(policy)
     report = report_of(policy)
@@ -74,7 +76,7 @@ def test_the_report_of_all_classes_has_every_figure_of_quality_with_its_interval
     assert re.search(r"real images of other patients 110 0\.\d+ \(0\.\d+ to [01]\.\d+\)", report)
 
 
-def test_where_one_class_is_drawn_its_real_images_are_compared_and_class_agreement_is_not_made(
+def test_for_one_class_its_real_images_are_compared_without_class_agreement(
     released: tuple[Policy, RunResult],
 ) -> None:
     report = report_of(released[0])
@@ -82,13 +84,13 @@ def test_where_one_class_is_drawn_its_real_images_are_compared_and_class_agreeme
     assert "Not made: fewer than two classes have images" in report
 
 
-def test_of_fewer_released_images_than_can_be_measured_all_that_were_drawn_are(
+def test_with_too_few_released_images_all_generated_ones_are_measured(
     released: tuple[Policy, RunResult],
 ) -> None:
     assert "29 synthetic images (all that were drawn, removed ones too)" in report_of(released[0])
 
 
-def test_where_too_few_real_images_are_of_the_class_the_report_says_so_in_place_of_the_figures(
+def test_with_too_few_real_images_the_report_gives_a_reason_instead_of_metrics(
     make: Make, people: Path, tmp_path: Path
 ) -> None:
     table = tmp_path / "rare.csv"
@@ -110,7 +112,7 @@ def test_where_too_few_real_images_are_of_the_class_the_report_says_so_in_place_
     assert "Fréchet" not in report_of(policy)
 
 
-def test_the_page_of_the_holder_has_the_same_figures_and_the_nearest_real_images(
+def test_the_private_page_has_the_same_metrics_and_the_nearest_real_images(
     released: tuple[Policy, RunResult],
 ) -> None:
     policy, _ = released
@@ -122,14 +124,14 @@ def test_the_page_of_the_holder_has_the_same_figures_and_the_nearest_real_images
     assert "Nearest real images" not in (policy.output / "report.html").read_text()
 
 
-def test_what_is_said_of_the_images_is_kept_as_it_is() -> None:
+def test_the_image_statements_are_stored_unchanged() -> None:
     figures = FigureTable("Variety", ("", "value"), (("real", "0.4 (0.3 to 0.5)"),), texts=1)
     said = SyntheticSummary(2, 2, 2, 0, "passed", "", "", 0.1, ("a",), "", 0.2, 0.01, ("b", "c"), (figures,))
     state: Any = SimpleNamespace(get=lambda _: json.dumps(asdict(said)))
     assert synthetic_of(state) == said
 
 
-def test_of_images_that_are_not_released_the_report_has_no_figure_and_the_holder_has_all(
+def test_metrics_of_unreleased_images_are_only_on_the_private_page(
     make: Make, generator: dict[str, Maker]
 ) -> None:
     generator["now"] = Maker(copied=2)
@@ -140,7 +142,7 @@ def test_of_images_that_are_not_released_the_report_has_no_figure_and_the_holder
     assert "Fréchet" in page_path(policy).read_text()
 
 
-def test_a_run_that_was_stopped_while_it_measured_ends_with_the_same_bytes(
+def test_a_run_stopped_during_measurement_gives_the_same_bytes(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, cut = make("whole"), make("cut")
@@ -162,7 +164,7 @@ def test_a_run_that_was_stopped_while_it_measured_ends_with_the_same_bytes(
     assert tree(cut.output) == tree(whole.output)
 
 
-def test_an_anonymous_release_keeps_no_page_that_shows_patients(make: Make) -> None:
+def test_an_anonymous_release_keeps_no_page_with_phi(make: Make) -> None:
     policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
     result = done(policy, material=KEY)
     assert gate(result).result == "passed"

@@ -179,7 +179,7 @@ def test_a_truncated_object_is_retried(answering: Answering) -> None:
         answering(200, b"DICM" * 100, kind="application/dicom", promised=1000).fetch(WANTED)
 
 
-def test_a_single_part_object_is_accepted(answering: Answering) -> None:
+def test_an_object_that_is_not_multipart_is_accepted(answering: Answering) -> None:
     assert answering(200, b"DICM" * 100, kind="application/dicom").fetch(WANTED) == b"DICM" * 100
 
 

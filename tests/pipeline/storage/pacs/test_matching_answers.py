@@ -51,13 +51,13 @@ from pydicom import Dataset
         ({"StudyDescription": "*"}, {}, None),
     ],
 )
-def test_an_answer_to_another_question_is_noticed(
+def test_a_response_to_another_query_is_detected(
     asked: Mapping[str, str], answer: Answer, key: str | None
 ) -> None:
     assert first_ignored_key(asked, answer) == key
 
 
-def test_an_answer_of_a_peer_gives_a_name_whole() -> None:
+def test_a_response_contains_a_complete_name() -> None:
     answer = Dataset()
     answer.PatientName, answer.ModalitiesInStudy, answer.StudyTime = "Doe^John", ["CT", "SR"], "1030"
     given = [

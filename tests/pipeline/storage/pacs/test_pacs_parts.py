@@ -61,19 +61,19 @@ SERVICE = b"dimse://PACS@host:104/US/get"
         ),
     ],
 )
-def test_an_address_says_what_the_policy_said_of_the_service(
+def test_an_address_contains_the_service_settings_of_the_policy(
     one: DicomWeb | Dimse, service: WebService | DimsePeer
 ) -> None:
     assert parse_service(service_in(root_of(one))) == service
 
 
 @given(st.dictionaries(st.sampled_from(["StudyDate", "PatientName"]), st.text(min_size=1)))
-def test_an_address_says_what_is_wanted(query: dict[str, str]) -> None:
+def test_an_address_contains_the_selection(query: dict[str, str]) -> None:
     one = Dimse(dimse="PACS@host:104", worklist=Path("/a folder/list?#.csv"), query=query)
     assert selection_in(root_of(one)) == (one.worklist, query)
 
 
-def test_an_address_of_an_object_says_its_uids() -> None:
+def test_an_address_of_an_object_contains_its_uids() -> None:
     address = address_of(SERVICE, "1.2", "3.4", "5.6", "")
     assert (service_in(address), instance_in(address)) == (SERVICE, Instance("1.2", "3.4", "5.6"))
 
@@ -86,7 +86,7 @@ def test_a_secret_is_never_in_an_address(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- worklists ----------------------------------------------------------------------------
 
 
-def test_a_worklist_is_sorted_and_names_each_study_once(tmp_path: Path) -> None:
+def test_a_worklist_is_sorted_without_duplicate_studies(tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     path.write_text("\ufeffAccessionNumber\nB2\n A1 \nB2\n\n", encoding="utf-8")
     assert read_worklist(path) == ("AccessionNumber", ["A1", "B2"])
@@ -103,7 +103,7 @@ def test_a_worklist_is_sorted_and_names_each_study_once(tmp_path: Path) -> None:
         "\0",
     ],
 )
-def test_a_worklist_that_cannot_be_meant_is_refused_without_its_entries(text: str, tmp_path: Path) -> None:
+def test_an_invalid_worklist_is_rejected_without_quoting_it(text: str, tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     path.write_text(text)
     with pytest.raises(UsageError, match="worklist"):
@@ -111,7 +111,7 @@ def test_a_worklist_that_cannot_be_meant_is_refused_without_its_entries(text: st
 
 
 @pytest.mark.parametrize("key", ["AccessionNumber", "StudyInstanceUID"])
-def test_a_worklist_and_a_query_that_choose_by_the_same_key_are_refused_before_anything_is_asked(
+def test_a_worklist_and_a_query_with_the_same_key_are_rejected_before_connecting(
     key: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "list.csv"
@@ -133,23 +133,23 @@ TYPE = 'multipart/related; type="application/dicom"; boundary="x"'
 
 
 @given(st.binary())
-def test_the_one_part_of_an_answer_is_taken_out_byte_for_byte(content: bytes) -> None:
+def test_the_single_part_of_a_response_is_extracted_byte_for_byte(content: bytes) -> None:
     if b"\r\n--x" not in content:
         assert single_part(TYPE, multipart(content)) == content
 
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 30])
-def test_an_answer_that_was_cut_short_is_asked_for_again(cut: int) -> None:
+def test_a_truncated_response_is_retried(cut: int) -> None:
     with pytest.raises((TransientFailure, ObjectRefused)):
         single_part(TYPE, multipart(b"DICM" * 5)[:-cut])
 
 
-def test_an_answer_of_several_objects_is_none() -> None:
+def test_a_response_with_several_objects_is_rejected() -> None:
     with pytest.raises(ObjectRefused):
         single_part(TYPE, multipart(b"one", b"two"))
 
 
-def test_a_page_in_place_of_an_object_is_none() -> None:
+def test_a_page_instead_of_an_object_is_rejected() -> None:
     with pytest.raises(ObjectRefused):
         single_part("text/html", b"<html>sign in</html>")
 
@@ -169,7 +169,7 @@ class Association(threading.Thread):
         self.taken = self.dimse.get_msg(block=False)
 
 
-def test_an_answer_is_left_to_whoever_asked() -> None:
+def test_other_responses_are_left_to_the_caller() -> None:
     association = Association()
     associations._serves_nobody(association)
     association.start()
@@ -234,22 +234,22 @@ def opened(peer: Plain) -> bytes:
     ("times", "failure"),
     [(len(retry.PAUSES), TransientFailure("busy")), (len(retry.FEW), ObjectRefused("no"))],
 )
-def test_a_peer_that_fails_for_a_while_is_asked_again(times: int, failure: Exception) -> None:
+def test_a_temporarily_failing_peer_is_retried(times: int, failure: Exception) -> None:
     assert opened(Plain(fetch=failing(times, failure))) == b"object"
 
 
-def test_an_object_that_a_peer_does_not_give_is_its_own_fault() -> None:
+def test_an_object_that_a_peer_does_not_return_is_an_object_error() -> None:
     with pytest.raises(SourceProblem, match="not-given-by-peer"):
         opened(Plain(fetch=failing(99, ObjectRefused("no"))))
 
 
-def test_an_object_that_brings_the_peer_down_each_time_is_its_own_fault() -> None:
+def test_an_object_that_crashes_the_peer_each_time_is_an_object_error() -> None:
     with pytest.raises(SourceProblem, match="not-given-by-peer"):
         opened(Plain(fetch=failing(99, TransientFailure("aborted"))))
 
 
 @pytest.mark.parametrize("failure", [TransientFailure("busy"), ObjectRefused("HTTP status 500")])
-def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
+def test_a_peer_that_stays_down_exits_5(failure: Exception) -> None:
     with pytest.raises(EnvironmentFailure, match="cannot be used: it is down"):
         opened(Plain(fetch=failing(99, failure), up=False))
 
@@ -258,13 +258,11 @@ def test_a_peer_that_stays_down_is_exit_5(failure: Exception) -> None:
     ("times", "failure"),
     [(len(retry.PAUSES) + 1, TransientFailure("busy")), (len(retry.FEW) + 1, ObjectRefused("no"))],
 )
-def test_an_object_is_asked_for_once_more_where_the_peer_is_well_again(
-    times: int, failure: Exception
-) -> None:
+def test_an_object_is_retried_after_the_peer_has_recovered(times: int, failure: Exception) -> None:
     assert opened(Plain(fetch=failing(times, failure))) == b"object"
 
 
-def test_a_peer_that_falls_again_over_an_object_and_stays_down_is_exit_5() -> None:
+def test_a_peer_that_crashes_again_and_stays_down_exits_5() -> None:
     peer = Plain()
 
     def fetch(asked: int) -> bytes:
@@ -276,7 +274,7 @@ def test_a_peer_that_falls_again_over_an_object_and_stays_down_is_exit_5() -> No
         opened(peer)
 
 
-def test_a_refusal_ends_the_run_and_is_not_the_fault_of_an_object() -> None:
+def test_a_rejected_association_stops_the_run_and_is_no_object_error() -> None:
     with pytest.raises(EnvironmentFailure, match="refuses access"):
         opened(Plain(fetch=failing(99, EnvironmentFailure("The PACS refuses access"))))
 
@@ -285,20 +283,18 @@ def test_a_refusal_ends_the_run_and_is_not_the_fault_of_an_object() -> None:
     "who",
     [parse_service(SERVICE), parse_service(b"dicomweb+https://token:VARIABLE@pacs.example.org/dicom-web")],
 )
-def test_what_is_said_of_a_service_names_neither_it_nor_its_credential(who: WebService | DimsePeer) -> None:
+def test_messages_contain_neither_the_service_nor_its_credential(who: WebService | DimsePeer) -> None:
     said = f"{who} {who!r} {retry.pacs_unreachable(who, 'busy')}"
     assert not [one for one in ("PACS@", "host", "104", "US/", "example", "VARIABLE") if one in said]
 
 
-def test_a_service_is_told_from_others_by_the_number_of_its_input() -> None:
+def test_services_are_distinguished_by_input_number() -> None:
     with pytest.raises(EnvironmentFailure, match="The PACS of input 2 cannot be used"):
         PacsReader(SERVICE, Plain(up=False), "The PACS of input 2").check()
 
 
 @pytest.mark.parametrize(("count", "name"), [(1, "The PACS cannot"), (2, "The PACS of input 2 cannot")])
-def test_before_anything_is_read_the_input_that_fails_is_numbered_where_there_are_several(
-    count: int, name: str, tmp_path: Path
-) -> None:
+def test_an_early_error_numbers_the_input_if_there_are_several(count: int, name: str, tmp_path: Path) -> None:
     peers = [
         f"{{dicomweb: 'http://127.0.0.1:1/{n}', query: {{StudyDate: '20200101'}}}}" for n in range(count)
     ]
@@ -307,7 +303,7 @@ def test_before_anything_is_read_the_input_that_fails_is_numbered_where_there_ar
         check_pacs(policy)
 
 
-def test_a_peer_that_does_not_know_where_to_move_to_ends_the_run() -> None:
+def test_an_unknown_move_destination_stops_the_run() -> None:
     port, own = free_port(), free_port()
     entity = AE("PACS")
     for one in (cfind_cget._FIND, cfind_cget._MOVE):
@@ -342,16 +338,16 @@ def walked(peer: Plain) -> list[tuple[bytes, str]]:
     return [(one.path.partition(b"#")[2], one.sort) for one in found]
 
 
-def test_a_walk_is_sorted_by_uid_and_says_the_class() -> None:
+def test_a_walk_is_sorted_by_uid_and_states_the_class() -> None:
     assert walked(listing([STUDY], [SERIES], IMAGES)) == [(b"1/2/10/1.2", "file"), (b"1/2/9/", "file")]
 
 
-def test_a_series_that_lists_less_than_it_counts_has_a_row_that_says_so() -> None:
+def test_a_series_with_fewer_objects_than_stated_is_reported_in_a_row() -> None:
     assert walked(listing([STUDY], [SERIES], IMAGES[:1])) == [(b"1/2/9/", "file"), (b"1/2", "short")]
 
 
 @pytest.mark.parametrize("below", [([],), ([SERIES], [])])
-def test_a_study_that_lists_nothing_is_not_silently_missing(below: tuple[list[Answer], ...]) -> None:
+def test_a_study_without_objects_is_reported(below: tuple[list[Answer], ...]) -> None:
     assert [sort for _, sort in walked(listing([STUDY], *below))] == ["short"]
 
 
@@ -361,7 +357,7 @@ def test_a_peer_that_ignores_a_key_is_not_read() -> None:
         walked(listing([STUDY, other], [SERIES], IMAGES))
 
 
-def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
+def test_a_peer_that_ignores_a_name_is_detected_by_its_number_of_responses() -> None:
     names: list[Answer] = [
         {**STUDY, "StudyInstanceUID": (f"1.{i}",), "PatientName": (one,)} for i, one in enumerate("ABC")
     ]
@@ -371,6 +367,6 @@ def test_a_peer_that_ignores_a_name_is_told_by_how_many_answers() -> None:
 
 
 @pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])
-def test_what_is_no_uid_goes_into_no_address(uid: str) -> None:
+def test_an_invalid_uid_is_not_used_in_an_address(uid: str) -> None:
     with pytest.raises(UsageError, match="no proper StudyInstanceUID"):
         walked(listing([{**STUDY, "StudyInstanceUID": (uid,)}], [SERIES], IMAGES))

@@ -64,7 +64,7 @@ def from_disk(tmp_path_factory: pytest.TempPathFactory, hospital: Path) -> str:
 
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
-def test_a_release_read_from_an_archive_is_the_one_read_from_disk(
+def test_a_release_from_an_archive_equals_one_from_disk(
     way: str, reads: Reads, everything: str, from_disk: str
 ) -> None:
     policy = reads(way, everything)
@@ -72,7 +72,7 @@ def test_a_release_read_from_an_archive_is_the_one_read_from_disk(
     assert sums(policy) == from_disk
 
 
-def test_workers_that_read_an_archive_side_by_side_make_the_same_release(
+def test_concurrent_workers_make_the_same_release_from_an_archive(
     reads: Reads, everything: str, from_disk: str
 ) -> None:
     policy = reads("get", everything)
@@ -81,7 +81,7 @@ def test_workers_that_read_an_archive_side_by_side_make_the_same_release(
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_an_archive_killed_and_restarted_in_the_middle_changes_nothing(
+def test_an_archive_restart_does_not_change_the_release(
     way: str, reads: Reads, everything: str, from_disk: str, archive: Orthanc
 ) -> None:
     policy = reads(way, everything)
@@ -98,9 +98,7 @@ def test_an_archive_killed_and_restarted_in_the_middle_changes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [2, 4, 6])
-def test_a_run_that_was_killed_goes_on_where_it_stopped(
-    seconds: float, reads: Reads, everything: str, from_disk: str
-) -> None:
+def test_a_killed_run_resumes(seconds: float, reads: Reads, everything: str, from_disk: str) -> None:
     policy = reads("web", everything)
     command = [sys.executable, "-m", "medsanitize", "run", str(Path(policy.output).parent / "policy.yaml")]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
@@ -111,7 +109,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_a_worklist_of_accession_numbers_picks_its_studies_alone(
+def test_a_worklist_of_accession_numbers_selects_only_its_studies(
     way: str, reads: Reads, tmp_path: Path
 ) -> None:
     (tmp_path / "list.csv").write_text("AccessionNumber\nACCESSION1\nACCESSION3\nACCESSION1\n")
@@ -121,7 +119,7 @@ def test_a_worklist_of_accession_numbers_picks_its_studies_alone(
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_a_query_picks_what_it_matches(way: str, reads: Reads) -> None:
+def test_a_query_selects_matching_studies(way: str, reads: Reads) -> None:
     policy = reads(way, "query: {StudyDate: 20200102-20200103, Modality: CT}")
     run(policy, ONE)
     assert studies(policy) == 2
@@ -130,7 +128,7 @@ def test_a_query_picks_what_it_matches(way: str, reads: Reads) -> None:
 @pytest.mark.parametrize(
     ("way", "query"), [("web", "StudyTime: 07-08"), ("get", f"StudyTime: 07-08, PatientName: {CANARIES[0]}*")]
 )
-def test_names_and_times_are_compared_with_what_an_archive_answers(
+def test_names_and_times_are_compared_with_the_responses_of_an_archive(
     way: str, query: str, reads: Reads
 ) -> None:
     root = address_of(reads(way, f"query: {{StudyDate: '20200102', {query}}}").inputs[0])
@@ -145,14 +143,14 @@ def test_a_query_narrows_a_worklist(reads: Reads, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_a_study_that_the_archive_does_not_have_has_its_row(way: str, reads: Reads, tmp_path: Path) -> None:
+def test_a_study_missing_in_the_archive_is_reported_in_a_row(way: str, reads: Reads, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("AccessionNumber\nACCESSION1\nELSEWHERE\n")
     result = run(reads(way, f"worklist: {tmp_path / 'list.csv'}"), ONE)
     assert (result.outcomes["released"], result.quarantined) == (3, {"not-at-peer": 1})
 
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
-def test_an_object_that_the_archive_lost_since_the_inventory_is_quarantined(
+def test_an_object_deleted_since_the_inventory_is_quarantined(
     way: str, reads: Reads, tmp_path: Path, archive: Orthanc
 ) -> None:
     lost = write_ct(tmp_path / "lost.dcm", 501, "P9", 9, AccessionNumber="LOST1")
@@ -165,7 +163,7 @@ def test_an_object_that_the_archive_lost_since_the_inventory_is_quarantined(
     assert (result.outcomes["released"], result.quarantined) == (1, {"not-given-by-peer": 1})
 
 
-def test_an_object_that_was_changed_since_the_inventory_is_quarantined(
+def test_an_object_changed_since_the_inventory_is_quarantined(
     reads: Reads, tmp_path: Path, archive: Orthanc
 ) -> None:
     first = write_ct(tmp_path / "one.dcm", 601, "P8", 8, AccessionNumber="SWAP1")
@@ -181,7 +179,7 @@ def test_an_object_that_was_changed_since_the_inventory_is_quarantined(
     assert result.quarantined == {"changed-since-inventory": 1}
 
 
-def test_a_port_that_is_not_free_is_told_before_anything_is_read(reads: Reads, archive: Orthanc) -> None:
+def test_a_port_in_use_is_reported_before_reading(reads: Reads, archive: Orthanc) -> None:
     policy = reads("move", "query: {StudyDate: '20200101'}")
     with (
         socket.create_server(("", archive.move_port)),
@@ -191,13 +189,13 @@ def test_a_port_that_is_not_free_is_told_before_anything_is_read(reads: Reads, a
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_a_process_that_asked_an_archive_ends_at_once(way: str, reads: Reads) -> None:
+def test_a_process_connected_to_an_archive_exits_immediately(way: str, reads: Reads) -> None:
     root = address_of(reads(way, "query: {StudyDate: '20200101'}").inputs[0])
     done = subprocess.run([sys.executable, "-c", ASKS, os.fsdecode(root)], check=False, timeout=25)
     assert done.returncode == 0
 
 
-def test_a_list_of_several_pages_is_read_whole(
+def test_a_paged_list_is_read_completely(
     reads: Reads, everything: str, hospital: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dicomweb, "_PAGE", 2)
@@ -206,7 +204,9 @@ def test_a_list_of_several_pages_is_read_whole(
 
 
 @pytest.mark.parametrize("wrong", ["calling: STRANGER", "dimse: OTHER@{}"])
-def test_a_wrong_ae_title_is_refused_with_its_reason(wrong: str, archive: Orthanc, tmp_path: Path) -> None:
+def test_a_wrong_ae_title_is_reported_with_the_rejection_reason(
+    wrong: str, archive: Orthanc, tmp_path: Path
+) -> None:
     peer = wrong.format(archive.peer.partition("@")[2]) if "{" in wrong else f"dimse: {archive.peer}, {wrong}"
     policy = prepare(tmp_path, inputs=f"[{{{peer}, query: {{StudyDate: '20200101'}}}}]")
     with pytest.raises(
@@ -215,7 +215,7 @@ def test_a_wrong_ae_title_is_refused_with_its_reason(wrong: str, archive: Orthan
         run(policy, ONE)
 
 
-def test_a_wrong_password_is_told_from_an_archive_that_is_down(
+def test_a_wrong_password_is_distinguished_from_an_archive_that_is_down(
     reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = reads("web", "query: {StudyDate: '20200101'}")
@@ -224,9 +224,7 @@ def test_a_wrong_password_is_told_from_an_archive_that_is_down(
         run(policy, ONE)
 
 
-def test_a_credential_that_is_not_there_is_refused_before_anything(
-    reads: Reads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_credential_is_reported_first(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = reads("web", "query: {StudyDate: '20200101'}")
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(UsageError, match="holds no credential"):
@@ -234,7 +232,7 @@ def test_a_credential_that_is_not_there_is_refused_before_anything(
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_neither_log_nor_release_nor_state_names_anybody(
+def test_log_release_and_state_contain_no_names(
     way: str, reads: Reads, caplog: pytest.LogCaptureFixture
 ) -> None:
     policy = reads(way, "query: {StudyDate: '20200102'}")
@@ -246,9 +244,7 @@ def test_neither_log_nor_release_nor_state_names_anybody(
 
 
 @pytest.mark.parametrize("way", ["web", "get"])
-def test_an_archive_that_is_down_is_exit_5_before_anything_is_made(
-    way: str, reads: Reads, archive: Orthanc
-) -> None:
+def test_an_archive_that_is_down_exits_5_before_writing(way: str, reads: Reads, archive: Orthanc) -> None:
     policy = reads(way, "query: {StudyDate: '20200101'}")
     archive.kill()
     try:

@@ -59,14 +59,14 @@ def instances(release: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("how", ["web", "dimse"])
-def test_every_object_of_a_release_arrives(
+def test_every_object_of_a_release_is_sent(
     how: str, sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sent = sends(how)
     assert (sent.sent, set(archive.objects())) == (sent.objects, instances(release))
 
 
-def test_what_arrives_by_web_is_the_released_file_byte_for_byte(
+def test_stow_sends_the_released_file_byte_for_byte(
     sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sends("web")
@@ -75,7 +75,7 @@ def test_what_arrives_by_web_is_the_released_file_byte_for_byte(
     }
 
 
-def test_what_arrives_by_dimse_keeps_its_transfer_syntax(
+def test_dimse_keeps_the_transfer_syntax(
     sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     sends("dimse")
@@ -87,7 +87,7 @@ def test_what_arrives_by_dimse_keeps_its_transfer_syntax(
 
 
 @pytest.mark.parametrize("how", ["web", "dimse"])
-def test_sending_again_sends_what_is_missing_and_doubles_nothing(
+def test_sending_again_sends_only_missing_objects(
     how: str, sends: Callable[..., SendResult], release: Path, archive: Orthanc
 ) -> None:
     first = sends(how)
@@ -107,7 +107,7 @@ def test_a_signal_stops_sending_between_two_objects(
     assert archive.objects() == {}
 
 
-def test_what_a_peer_refuses_is_counted_and_said(
+def test_objects_rejected_by_the_peer_are_counted_and_reported(
     release: Path, archive: Orthanc, sends: Callable[..., SendResult]
 ) -> None:
     archive.kill()
@@ -125,7 +125,7 @@ def test_what_a_peer_refuses_is_counted_and_said(
 
 
 @pytest.mark.usefixtures("sends")
-def test_a_release_that_was_changed_is_not_sent(tmp_path: Path, release: Path, archive: Orthanc) -> None:
+def test_a_modified_release_is_not_sent(tmp_path: Path, release: Path, archive: Orthanc) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(release, changed)
     (changed / "report.html").write_text("other")
@@ -134,7 +134,7 @@ def test_a_release_that_was_changed_is_not_sent(tmp_path: Path, release: Path, a
     assert archive.objects() == {}
 
 
-def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[..., SendResult]) -> None:
+def test_an_archive_that_is_down_exits_5(archive: Orthanc, sends: Callable[..., SendResult]) -> None:
     archive.kill()
     try:
         with pytest.raises(EnvironmentFailure, match="cannot be used"):
@@ -144,25 +144,25 @@ def test_an_archive_that_is_down_is_exit_5(archive: Orthanc, sends: Callable[...
 
 
 @pytest.mark.parametrize("target", ["pacs.example.org", "A@b", "https://user:word@host/x", "A@b:99999"])
-def test_what_is_no_target_is_refused(target: str, release: Path) -> None:
+def test_an_invalid_target_is_rejected(target: str, release: Path) -> None:
     with pytest.raises(UsageError):
         send(release, target, NoProgress(), Cancellation())
 
 
-def test_credentials_do_not_travel_in_the_clear(release: Path) -> None:
+def test_credentials_are_not_sent_unencrypted(release: Path) -> None:
     with pytest.raises(UsageError, match="in the clear"):
         send(release, "http://pacs.example.org/dicom-web", NoProgress(), Cancellation(), credential=LOGIN)
 
 
 @pytest.mark.parametrize("option", ["--token", "--login"])
-def test_a_secret_in_place_of_a_name_is_not_repeated(option: str, tmp_path: Path) -> None:
+def test_a_secret_given_as_variable_name_is_not_quoted(option: str, tmp_path: Path) -> None:
     target = "https://pacs.example.org/dicom-web"
     done = CliRunner().invoke(cli, ["send", str(tmp_path), target, option, "eyJhbGciOi.HUSH-hush"])
     assert (done.exit_code, "eyJ" in done.output) == (2, False)
 
 
 @pytest.mark.parametrize("name", ["a.b", "1A", "A B", "steward:word", "A" * 129])
-def test_what_no_variable_is_called_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_variable_name_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no name of an environment variable"):
         send(
             tmp_path,
@@ -174,7 +174,7 @@ def test_what_no_variable_is_called_is_refused(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("sends")
-def test_the_command_tells_what_it_sent(release: Path, archive: Orthanc) -> None:
+def test_the_command_reports_what_it_sent(release: Path, archive: Orthanc) -> None:
     done = CliRunner().invoke(cli, ["send", str(release), archive.web, "--login", VARIABLE, "--json"])
     told = json.loads(done.stdout)
     assert (done.exit_code, told["sent"], told["exit_code"]) == (0, told["objects"], 0)
