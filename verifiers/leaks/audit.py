@@ -1,4 +1,4 @@
-"""Audit a whole release without any key: read everything again, believe nothing."""
+"""Audit of a whole release without any key: every file is read again, no statement of the run is trusted."""
 
 from __future__ import annotations
 
@@ -23,17 +23,23 @@ from medsanitize.verifiers.leaks.raster_files import audit_raster
 from medsanitize.verifiers.leaks.scan_object import audit_file, audit_parsed
 
 SAMPLE: Final = 20
-"""How many objects pydicom reads once more: those whose digests come first."""
+"""Number of objects that pydicom reads as well: those with the smallest digests."""
 
 _UUID_ROOT: Final = "2.25."
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAudit:
-    """What an audit found.
+    """Result of an audit.
 
-    ``findings`` pairs a path in the release with a place in that file and the rule.
-    ``identifiers`` is ``not_run`` when no known identifiers were at hand to search for.
+    Attributes
+    ----------
+    objects, files, sampled : int
+        Number of listed files of objects, of other files, and of objects that pydicom read as well.
+    identifiers : CheckResult
+        ``not_run`` if there were no known identifiers to search for.
+    findings : tuple of (str, Finding)
+        Path in the release, and location and rule of the finding.
     """
 
     objects: int
@@ -50,34 +56,34 @@ class ReleaseAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """The files of an object, by their paths in the release, and the bytes that they should have."""
+    """The files of an object: paths in the release, and their size in bytes."""
 
     paths: tuple[str, ...]
     size: int
 
 
 class ReleaseFiles(Protocol):
-    """The files of a release, wherever they lie."""
+    """The files of a release, in a folder or a store."""
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Everything there is."""
+        """Yield all files and folders."""
 
     def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
-        """For each object a folder below which its files lie until the next is asked for, those there are."""
+        """Yield for each object a folder that contains its files until the next one is requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFolder:
-    """Files of a folder."""
+    """Files of a local folder."""
 
     path: Path
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Everything below the folder; links are not followed."""
+        """Yield everything below the folder; links are not followed."""
         return walk_files(self.path)
 
     def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
-        """The folder itself."""
+        """Yield the folder itself for every object."""
         return (self.path for _ in wanted)
 
 
@@ -88,35 +94,43 @@ def audit_release(
     private_creators: frozenset[str] | None = None,
     files: ReleaseFiles | None = None,
 ) -> ReleaseAudit:
-    """Read every file of a release again and hold it to the manifest and to the rules of structure.
+    """Read every file of a release and check it against the manifest and the rules of structure.
 
     Parameters
     ----------
     release : Path
-        Root of a release, published or staged; with ``files`` a copy of its manifests.
+        Root of a published or staged release; with ``files``, a folder with its manifests.
     search : IdentifierSearch, optional
-        The identifiers of the run; without them that check is reported as not run.
+        The identifiers of the run; without them that check is ``not_run``.
     private_creators : frozenset of str, optional
-        Private creators that the policy keeps; when None, any creator may be there.
+        Private creators that the policy keeps; by default any creator is accepted.
     files : ReleaseFiles, optional
-        All files, where they do not lie in ``release``.
+        All files, if they are not in ``release``.
+
+    Returns
+    -------
+    ReleaseAudit
+        Counts and findings.
 
     Raises
     ------
     IntegrityError
-        When the manifest cannot be read.
+        The manifest cannot be read.
     """
+    # Without identifiers the structure is still checked: an empty search matches nothing.
     net = build_identifier_search(()) if search is None else search
     files = files or ReleaseFolder(release)
     findings: list[tuple[str, Finding]] = []
     listed: set[str] = set()
     sample: list[tuple[str, AuditTarget]] = []
+    # files.at_hand may read ahead of the loop; tee buffers only the rows in between.
     rows, ahead = tee(read_rows(release))
     for row, root in zip(rows, files.at_hand(map(_wanted, ahead)), strict=True):
         wanted = _wanted(row)
         listed.update(wanted.paths)
         findings.extend((row.path, finding) for finding in _audit_row(root, row, net, private_creators))
         if row.kind == "dicom":
+            # The smallest digests: a sample that cannot be chosen and is the same on every machine.
             sample = sorted([*sample, (row.sha256, wanted)], key=itemgetter(0))[:SAMPLE]
     again = [one for _, one in sample]
     for one, root in zip(again, files.at_hand(again), strict=True):
@@ -137,21 +151,22 @@ def audit_release(
     return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
 
 
+# Rules of the identifier search; all others are about structure.
 _KNOWN_RULES: Final = frozenset(
     f"audit:{category}" for category in ("name", "id", "phone", "address", "institution", "text", "uid")
 )
 
 
 _KEPT_IN_TILES: Final = "K:tile-metadata"
-"""The rule by which a manifest says that comments in tiles stayed as the policy asked."""
+"""Rule in the manifest for comments in tiles that the policy keeps."""
 
 
 _MALFORMED: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""What a column that is not what it must be raises where it is read."""
+"""Exceptions of reading a column with malformed content."""
 
 
 def _wanted(row: ObjectRow) -> AuditTarget:
-    """The files of an object; where the manifest does not list them as it must, its main one."""
+    """Return the files of an object; only the main one if the manifest lists them incorrectly."""
     try:
         parts = tuple(path for path, _, _ in read_parts(row.path, row.parts))
     except _MALFORMED:
@@ -162,6 +177,7 @@ def _wanted(row: ObjectRow) -> AuditTarget:
 def _audit_row(
     release: Path, row: ObjectRow, search: IdentifierSearch, private_creators: frozenset[str] | None
 ) -> Iterator[Finding]:
+    # Before any path is opened: a hostile manifest could name files outside the release.
     if not all(map(layout.is_safe, _wanted(row).paths)):
         yield Finding("file", "audit:manifest")
         return
@@ -221,7 +237,7 @@ def _audit_slide(path: Path, row: ObjectRow, search: IdentifierSearch) -> Iterat
 
 
 def _check_row(parsed: Parsed, row: ObjectRow, size: int) -> Iterator[Finding]:
-    """The manifest must say of an object what the object says itself."""
+    """Compare the manifest row of an object with its header."""
     if size != row.bytes:
         yield Finding("file", "audit:size")
     stated: Mapping[int, str] = {
@@ -238,7 +254,7 @@ def _check_row(parsed: Parsed, row: ObjectRow, size: int) -> Iterator[Finding]:
 
 
 def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
-    """A picture states nothing of itself, so the manifest must not either."""
+    """Check that the row of a picture states no DICOM attributes, which a picture does not have."""
     if size != row.bytes:
         yield Finding("file", "audit:size")
     modality = row.modality if row.kind != "slide" else row.modality.removeprefix("SM")
@@ -249,7 +265,7 @@ def _check_raster_row(row: ObjectRow, size: int) -> Iterator[Finding]:
 def _audit_evidence(
     files: ReleaseFiles, listed: set[str], search: IdentifierSearch | None
 ) -> Iterator[tuple[str, Finding | None]]:
-    """Walk over everything that is no listed object; yield each file once, and each finding."""
+    """Yield every file that is no listed object once, and each of its findings."""
     for found in files.walk():
         if found.kind == "folder" or found.path in listed:
             continue
@@ -267,7 +283,7 @@ def _search_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
 
 
 def _check_patients(release: Path) -> Iterator[Finding]:
-    """The rows of patients must be the sums of the rows of objects."""
+    """Check that the patient manifest is the aggregate of the object manifest."""
     from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
 
     stated = (
@@ -283,7 +299,7 @@ def _check_patients(release: Path) -> Iterator[Finding]:
 
 
 def second_opinion(path: Path) -> Iterator[Finding]:
-    """Let pydicom read an object and compare what it found with what our reader found."""
+    """Compare the elements that pydicom reads with those of the audit's own reader."""
     import pydicom
     from pydicom.errors import InvalidDicomError
 
@@ -297,13 +313,14 @@ def second_opinion(path: Path) -> Iterator[Finding]:
     except (InvalidDicomError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError):
         yield Finding("file", "audit:second-reader")
         return
+    # Without group 0002, which pydicom keeps apart from the dataset.
     ours = [parsed.path(index) for index in range(parsed.meta, len(parsed.elements))]
     if sorted(ours) != sorted(theirs):
         yield Finding("file", "audit:second-reader")
 
 
 def tags_by_pydicom(data_set: Any, above: str = "") -> list[str]:
-    """Return the place of every element of a pydicom data set, in the order of the file."""
+    """Return the location of every element of a pydicom dataset, in file order."""
     places: list[str] = []
     for element in data_set:
         place = f"{above}({element.tag.group:04X},{element.tag.element:04X})"

@@ -1,9 +1,9 @@
-"""A second, small DICOM reader, for the audit alone.
+"""A second, minimal DICOM reader for the audit.
 
-It shares no code with the reader that sanitises, so that one misreading cannot hide in both.
-It reads Part 10 files as they are released (PS3.10 chapter 7, PS3.5 chapter 7 and annex A) and
-accepts a file only when every byte belongs to exactly one element: lengths end where their
-container ends, sequences and items are closed, nothing follows the last element.
+It shares no code with the reader of the sanitizer, so that one misinterpretation cannot hide a value from
+both. It reads released Part 10 files (PS3.10 chapter 7, PS3.5 chapter 7 and annex A) and accepts a file only
+if every byte belongs to exactly one element: lengths end where their container ends, sequences and items are
+closed, and nothing follows the last element.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ EXPLICIT_BIG: Final = "1.2.840.10008.1.2.2"
 PIXEL_DATA: Final = 0x7FE00010
 
 MAPPED_BYTES: Final = 4 << 20
-"""Files above this size are mapped, not loaded."""
+"""Larger files are memory-mapped instead of loaded."""
 
+# Keeps the recursion of data_set, _large and _sequence below Python's limit.
 MAX_DEPTH: Final = 200
 
 Buffer = bytes | mmap.mmap
 Element = tuple[int, bytes, int, int, int]
-"""Tag, VR, start and end of the value in ``Parsed.buffer``, and the item that holds the element (or -1)."""
+"""Tag, VR, start and end of the value in ``Parsed.buffer``, index of the enclosing item or -1."""
 
 _SHORT: Final = frozenset(b"AE AS AT CS DA DS DT FL FD IS LO LT PN SH SL SS ST TM UI UL US".split())
 _LONG: Final = frozenset(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
@@ -39,6 +40,7 @@ _ITEM: Final = 0xFFFEE000
 _ITEM_END: Final = 0xFFFEE00D
 _SEQUENCE_END: Final = 0xFFFEE0DD
 _META_START: Final = 132
+# Float Pixel Data, Double Float Pixel Data, Pixel Data.
 _PIXEL_TAGS: Final = frozenset({0x7FE00008, 0x7FE00009, PIXEL_DATA})
 
 
@@ -52,11 +54,24 @@ class MalformedFile(IntegrityError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Parsed:
-    """One file, every byte accounted for.
+    """A parsed file in which every byte is accounted for.
 
-    ``raw`` is the file; ``buffer`` equals it but for deflated files, where the data set is inflated.
-    ``items`` holds, for each item met, the index of its sequence in ``elements`` and its position there.
-    ``meta`` counts the leading elements of group 0002, ``unordered`` lists elements out of order.
+    Attributes
+    ----------
+    raw : bytes or mmap
+        The file.
+    buffer : bytes or mmap
+        Equal to ``raw``, except for deflated files, whose dataset is inflated.
+    elements : list of Element
+        All elements in file order, including nested ones.
+    items : list of (int, int)
+        For each item, the index of its sequence in ``elements`` and its position in it.
+    meta : int
+        Number of elements of group 0002, which come first.
+    transfer_syntax : str
+        UID of the transfer syntax.
+    unordered : list of int
+        Indexes of elements whose tags are not in ascending order.
     """
 
     raw: Buffer
@@ -69,18 +84,18 @@ class Parsed:
 
     @property
     def little(self) -> bool:
-        """Whether the data set is little endian."""
+        """Whether the dataset is little endian."""
         return self.transfer_syntax != EXPLICIT_BIG
 
     def value(self, tag: int) -> bytes | None:
-        """Return the bytes of a top-level element, without padding; None when absent."""
+        """Return the value of a top-level element as bytes without padding; None if absent."""
         for found, _, start, end, item in self.elements:
             if found == tag and item < 0:
                 return bytes(self.buffer[start:end]).rstrip(b" \0")
         return None
 
     def path(self, index: int) -> str:
-        """Return the place of an element: ``(gggg,eeee)`` joined by ``>`` from the outside in."""
+        """Return the location of an element: ``(gggg,eeee)`` of each level, joined by ``>``."""
         tags: list[int] = []
         while index >= 0:
             tag, _, _, _, item = self.elements[index]
@@ -95,20 +110,26 @@ def read(source: Path | bytes, *, inflated_bytes: int = 512 << 20) -> Parsed:
     Parameters
     ----------
     source : Path or bytes
-        A file (mapped when large, so that memory stays flat) or its bytes.
+        A file (memory-mapped if large) or its bytes.
     inflated_bytes : int
-        Size above which a deflated data set is refused.
+        Maximum size of an inflated dataset in bytes.
+
+    Returns
+    -------
+    Parsed
+        The elements and their positions.
 
     Raises
     ------
-    Malformed
-        When a byte is not accounted for; its ``rule`` says in which way.
+    MalformedFile
+        A byte is not accounted for; ``rule`` is the reason.
     """
     raw = source if isinstance(source, bytes) else _load(source)
     if len(raw) < _META_START or raw[128:132] != b"DICM":
         raise MalformedFile("not-part-10")
     elements: list[Element] = []
     meta_end = _meta_end(raw)
+    # Group 0002 is always explicit VR little endian (PS3.10 7.1).
     _Walk(raw, elements, [], [], False, "<").data_set(_META_START, meta_end, -1, 0)
     syntax = _transfer_syntax(raw, elements)
     meta = len(elements)
@@ -129,7 +150,7 @@ def _load(path: Path) -> Buffer:
 
 
 def _meta_end(raw: Buffer) -> int:
-    """Find where group 0002 ends, and that its group length (PS3.10 table 7.1-1) says so."""
+    """Find the end of group 0002 and compare it with the group length (PS3.10 table 7.1-1)."""
     pos, size, declared = _META_START, len(raw), -1
     while pos + 8 <= size and raw[pos : pos + 2] == b"\x02\x00":
         if raw[pos + 4 : pos + 6] in _LONG:
@@ -157,11 +178,13 @@ def _transfer_syntax(raw: Buffer, elements: list[Element]) -> str:
 def _inflate(raw: Buffer, start: int, limit: int) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
+        # One byte more than allowed, to detect larger data without inflating all of it.
         data = inflater.decompress(raw[start:], limit + 1)
     except zlib.error:
         raise MalformedFile("deflate") from None
     if len(data) > limit:
         raise MalformedFile("inflated-bytes")
+    # PS3.5 A.5 pads the deflated stream to even length with one NUL.
     if not inflater.eof or inflater.unused_data not in (b"", b"\0"):
         raise MalformedFile("deflate")
     return data
@@ -169,19 +192,21 @@ def _inflate(raw: Buffer, start: int, limit: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _dictionary() -> dict[int, bytes]:
-    """VRs of the data elements of PS3.6, for implicit VR."""
+    """VRs of PS3.6, for implicit VR."""
     from pydicom._dicom_dict import DicomDictionary
 
     return {tag: entry[0][:2].encode("ascii") for tag, entry in DicomDictionary.items()}
 
 
 def implicit_vr(tag: int) -> bytes:
-    """Return the VR that PS3.6 gives ``tag``: UN when it gives none."""
+    """Return the VR of a tag in PS3.6; UN if it has none."""
     if tag & 0xFFFF == 0:
         return b"UL"
+    # Private creators are LO (PS3.5 7.8.1); the VR of other private elements is unknown.
     if tag >> 16 & 1:
         return b"LO" if 0x10 <= tag & 0xFFFF <= 0xFF else b"UN"
     vr = _dictionary().get(tag)
+    # Repeating groups such as 60xx are not in the plain dictionary.
     if vr is None:
         from pydicom.datadict import dictionary_VR
 
@@ -193,7 +218,7 @@ def implicit_vr(tag: int) -> bytes:
 
 
 class _Walk:
-    """One pass over one encoding; ``elements`` and ``items`` fill up on the way."""
+    """One pass over a dataset; appends to ``elements``, ``items`` and ``unordered``."""
 
     __slots__ = ("buf", "elements", "head", "implicit", "items", "long", "order", "unordered")
 
@@ -216,11 +241,12 @@ class _Walk:
         self.long = struct.Struct(order + "L").unpack_from
 
     def data_set(self, pos: int, end: int, item: int, depth: int, *, closed: bool = False) -> int:
-        """Read elements up to ``end``, or to the item delimiter when ``closed``; return where it stopped."""
+        """Read elements up to ``end``, or up to the item delimiter if ``closed``; return the end position."""
         if depth > MAX_DEPTH:
             raise MalformedFile("depth")
         if self.implicit:
             return self._implicit(pos, end, item, depth, closed)
+        # Attributes in local variables: this loop dominates the time of the audit.
         buf, head, elements = self.buf, self.head, self.elements
         append, short, last = elements.append, _SHORT, -1
         try:
@@ -259,6 +285,7 @@ class _Walk:
                         return self._delimited(pos, end)
                     raise MalformedFile("delimiter")
                 vr = implicit_vr(tag)
+                # Of undefined length only a sequence can be parsed (PS3.5 6.2.2).
                 if length == _UNDEFINED and vr == b"UN":
                     vr = b"SQ"
                 index = len(self.elements)
@@ -279,7 +306,7 @@ class _Walk:
         return pos + 8
 
     def _large(self, tag: int, vr: bytes, start: int, length: int, end: int, item: int, depth: int) -> int:
-        """Read an element of any length, and what is nested in it; return where it ends."""
+        """Read an element with a 32-bit length and its nested elements; return its end position."""
         if length != _UNDEFINED:
             stop = start + length
             if stop > end:
@@ -287,6 +314,7 @@ class _Walk:
             self.elements.append((tag, vr, start, stop, item))
             if vr == b"SQ":
                 self._sequence(len(self.elements) - 1, start, stop, depth, closed=False)
+            # A known sequence written as UN is still searched item by item.
             elif vr == b"UN" and implicit_vr(tag) == b"SQ":
                 self._unknown()._sequence(len(self.elements) - 1, start, stop, depth, closed=False)
             return stop
@@ -300,11 +328,12 @@ class _Walk:
             stop = self._fragments(start, end)
         else:
             raise MalformedFile("length")
+        # The end is known only now; the entry was reserved so that elements stay in file order.
         self.elements[index] = (tag, vr, start, stop, item)
         return stop
 
     def _unknown(self) -> _Walk:
-        """Walk on in implicit VR little endian, as a sequence called UN is encoded (PS3.5 6.2.2 note)."""
+        """Continue in implicit VR little endian, the encoding of sequences with VR UN (PS3.5 6.2.2)."""
         return _Walk(self.buf, self.elements, self.items, self.unordered, True, "<")
 
     def _sequence(self, index: int, pos: int, end: int, depth: int, *, closed: bool) -> int:
@@ -335,7 +364,7 @@ class _Walk:
         return pos
 
     def _fragments(self, pos: int, end: int) -> int:
-        """Pass over encapsulated pixel data (PS3.5 A.4): items up to the sequence delimiter."""
+        """Skip encapsulated pixel data (PS3.5 A.4): items up to the sequence delimiter."""
         pair = struct.Struct(self.order + "HHL").unpack_from
         while pos + 8 <= end:
             group, number, length = pair(self.buf, pos)

@@ -1,8 +1,8 @@
-"""How an identifying value may be spelled in bytes, and which spellings are worth a search.
+"""Byte patterns of identifiers: possible encodings, and which of them are distinctive enough to search.
 
-Haystack and patterns are normalised alike: ASCII letters lower-cased, NUL and separators taken
-out. One pattern then stands for ``Doe^John``, ``DOE, JOHN``, ``doe_john`` and ``DoeJohn``, in one byte a
-character as in UTF-16 of either byte order.
+Patterns and searched bytes are normalized alike: ASCII letters in lower case, NUL and separators removed. One
+pattern then matches ``Doe^John``, ``DOE, JOHN``, ``doe_john`` and ``DoeJohn``, in single-byte encodings as
+well as in UTF-16 of either byte order.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Final
 from medsanitize.sanitize.context import KnownValue
 
 SEPARATORS: Final = b" ^,_-='\"/\\;:()\t\r\n"
+# NUL is removed so that UTF-16 of ASCII text equals the text itself.
 DELETED: Final = b"\0" + SEPARATORS
 LOWER: Final = bytes(range(256)).lower()
 
+# Minimum lengths: shorter patterns match by chance somewhere in terabytes of pixels.
 MIN_ID: Final = 6
 MIN_NAME: Final = 5
 MIN_SINGLE_NAME: Final = 8
 MIN_DISTINCT: Final = 3
-"""Names of fewer different letters are what flat pixels look like."""
+"""Names with fewer distinct letters occur in uniform pixels."""
 MIN_PHONE: Final = 7
 MIN_PHRASE: Final = 8
 
@@ -32,13 +34,13 @@ _OTHER_ENCODINGS: Final = (
     *("iso8859_2", "iso8859_5", "iso8859_6", "iso8859_7", "iso8859_8", "iso8859_9", "tis_620"),
     *("gb18030", "euc_kr", "shift_jis", "euc_jp", "iso2022_jp"),
 )
-"""Character sets of PS3.3 C.12.1.1.2 beyond Latin-1, tried for values that Latin-1 cannot write."""
+"""Character sets of PS3.3 C.12.1.1.2 other than Latin-1, for values that Latin-1 cannot encode."""
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 
 
 def normalise(data: bytes) -> bytes:
-    """Lower-case ASCII letters and take out NUL and separators."""
+    """Convert ASCII letters to lower case, and remove NUL and separators."""
     return data.translate(LOWER, DELETED)
 
 
@@ -51,12 +53,12 @@ def fold(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits of ``text``, folded."""
+    """Return runs of letters and digits of ``text``, folded."""
     return _WORDS.findall(fold(text))
 
 
 def is_date(text: str) -> bool:
-    """Tell whether eight digits are a calendar date as DICOM writes it."""
+    """Whether eight digits are a calendar date in DICOM format (YYYYMMDD)."""
     if len(text) != 8 or not text.isascii() or not text.isdigit() or not "1850" <= text[:4] <= "2150":
         return False
     try:
@@ -67,10 +69,20 @@ def is_date(text: str) -> bool:
 
 
 def spellings(known: KnownValue, vocabulary: frozenset[str]) -> frozenset[bytes]:
-    """Return the normalised byte patterns of one value; none when it is too short or too common.
+    """Return the normalized byte patterns of a value.
 
-    Dates and UIDs have no patterns here: dates are searched in their patient's own objects only,
-    UIDs are looked up whole.
+    Parameters
+    ----------
+    known : KnownValue
+        The value and its category.
+    vocabulary : frozenset of str
+        Words that identify nobody by themselves.
+
+    Returns
+    -------
+    frozenset of bytes
+        Empty if the value is too short or too common. Dates and UIDs have no patterns: dates are searched
+        only in objects of their patient, UIDs are looked up as a whole.
     """
     texts = {"name": _names, "id": _ids, "phone": _phones}.get(known.category, _phrases)(
         known.value, vocabulary
@@ -86,6 +98,7 @@ def _encoded(text: str) -> Iterator[bytes]:
         latin = form.isascii() or all(ord(char) < 256 for char in form)
         for encoding in _ENCODINGS if latin else (*_ENCODINGS, *_OTHER_ENCODINGS):
             try:
+                # Joined by line feeds, which separate components in stateful encodings such as ISO 2022.
                 raw = "\n".join(form.split("\n")).encode(encoding)
             except UnicodeEncodeError:
                 continue
@@ -94,9 +107,10 @@ def _encoded(text: str) -> Iterator[bytes]:
 
 
 def _names(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
-    """Full names in either order; the line feed keeps components apart for stateful encodings."""
+    """Yield full names in either order, components joined by line feed or dot."""
     for group in value.split("="):
         tokens = words(group)
+        # A name made of ordinary words would match DICOM terms in every object.
         if all(token in vocabulary for token in tokens) or "".join(tokens) in vocabulary:
             continue
         family, given, middle = ([part.strip() for part in group.split("^")] + ["", ""])[:3]
@@ -118,20 +132,21 @@ def _letters(parts: list[str]) -> int:
 
 
 def _least(parts: list[str]) -> int:
-    """How many letters make a name distinctive: fewer where a letter is a syllable or a word."""
+    """Return how many letters make a name distinctive; fewer in scripts of syllables or words."""
     if not "".join(parts).isascii():
         return 3
     return MIN_NAME if len(parts) > 1 else MIN_SINGLE_NAME
 
 
 def _unmarked(name: str) -> set[tuple[str, ...]]:
-    """Orders of a name written without component marks: as it is, and first and last word swapped."""
+    """Return orders of a name without component separators: unchanged, and first and last word swapped."""
     parts = [part for part in re.split(r"[ ,]+", name) if part] or [""]
     return {tuple(parts), (parts[-1], *parts[:-1]), (*parts[1:], parts[0])}
 
 
 def _ids(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
     plain = normalise(value.encode("utf-8", "replace")).decode("utf-8", "replace")
+    # Dates and repeated digits are too common in other attributes.
     common = len(set(plain)) < 3 or is_date(plain) or plain in vocabulary
     if len(plain) >= MIN_ID and any(char.isdigit() for char in plain) and not common:
         yield value
@@ -142,6 +157,7 @@ def _phones(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
     digits = re.sub(r"[^0-9]", "", value)
     if len(digits) >= MIN_PHONE and len(set(digits)) > 2:
         yield digits
+        # The international prefix 00 may be written as +.
         if digits.startswith("00"):
             yield digits[2:]
 

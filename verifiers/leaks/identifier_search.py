@@ -1,17 +1,20 @@
-"""The run-wide net: the identifiers of all patients of a run, searched in raw bytes.
+"""The run-wide identifier search: identifiers of all patients of a run, in raw bytes.
 
-A hit refuses a whole release, so only distinctive spellings are searched
-(`medsanitize.verifiers.leaks.identifier_encodings`) and a hit must stand the following, which keep chance out
-and real leaks in:
+A hit prevents publication, so only distinctive patterns are searched
+(`medsanitize.verifiers.leaks.identifier_encodings`), and hits are filtered to exclude chance but keep real
+leaks:
 
-* An id or phone is a word of its own (no letter or digit beside it) unless it has 12 characters; one of
-  digits alone is no part of a decimal number, and is not looked for in numbers, times and dates.
-* A name of fewer than 9 letters has no letter beside it; one of fewer than 3 different letters is left out.
-* In native pixels and other binary values the bytes of smooth images resemble letters: a hit there has
-  at least 9 characters, all in one case or capitalised. In compressed pixels it has 7.
-* Words of the DICOM vocabulary are no identifiers, unless beside one that is not in it.
+* An ID or phone number must be a separate word (no adjacent letter or digit) unless it has 12 characters. One
+of only
+  digits must not be part of a decimal number, and is ignored in numbers, times and dates.
+* A name of fewer than 9 letters must have no adjacent letter; one of fewer than 3 distinct letters is not
+searched. * In native pixels and other binary values, bytes of smooth images resemble letters: a hit there
+needs at least 9
+  characters, all upper case, all lower case or capitalized. In compressed pixels it needs 7.
+* Words of the DICOM vocabulary are not identifiers, unless combined with another word.
 
-What is left out for being short or common is counted in ``IdentifierSearch.not_searched``, by category.
+The number of values that are not searched because they are short or common is in
+``IdentifierSearch.not_searched``, by category.
 """
 
 from __future__ import annotations
@@ -33,12 +36,16 @@ from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalise, spellings
 from medsanitize.verifiers.leaks.prefilter import byte_table, candidate_runs
 
+# Construction memory grows with the patterns of one automaton, search time with the number of automata.
 PATTERNS_PER_AUTOMATON: Final = 50_000
 CHUNK: Final = 1 << 20
+# Longer than identifiers are, so that none is cut by the border of two chunks.
 OVERLAP: Final = 1024
+# A DFA is faster but larger than an NFA; it is used only up to this number of patterns.
 _FEW_PATTERNS: Final = 2_000
 _LONG_NAME: Final = 9
 _LONG_ID: Final = 12
+# UIDs are found by their first 12 characters and then looked up whole by hash.
 _HEAD: Final = 12
 _MANY_HEADS: Final = 1_000
 _RULES: Final = ("name", "id", "phone", "address", "institution", "text", "uid", "source-text")
@@ -49,17 +56,18 @@ _UID_LETTERS: Final = b".0123456789"
 _UNKNOWN: Final = b""
 _PART: Final = 4
 _PIECES: Final = 256
-"""A sieve pays that lets through a part of a chunk, one in so many, and fewer pieces than these."""
+"""The prefilter pays if it keeps at most one in `_PART` bytes of a chunk and fewer than `_PIECES` pieces."""
 _OUTRIGHT: Final = 32
-"""Chunks searched without the sieve after one of which it let too much through."""
+"""Number of chunks searched without prefilter after one of which it kept too much."""
 _DIGIT_SEPARATORS: Final = b" -/()"
 
 
 @dataclass(frozen=True, slots=True)
 class IdentifierHit:
-    """Where a known value stands in a buffer, and of which category it is. Never the value.
+    """Position and category of a known value in a buffer; never the value.
 
-    ``digits``: it is made of digits alone. ``length``: its characters. ``one_case``: upper, lower or title.
+    ``digits``: it consists of digits only. ``length``: its normalized characters. ``one_case``: upper, lower
+    or title case.
     """
 
     start: int
@@ -71,13 +79,13 @@ class IdentifierHit:
 
 
 class IdentifierSearch:
-    """Patterns of a run; automata are built when first used, and are not pickled.
+    """The patterns of a run. Automata are built on first use and are not pickled.
 
     Attributes
     ----------
     vocabulary : frozenset of str
-        Folded words that are no identifiers by themselves.
-    not_searched : dict
+        Folded words that are not identifiers by themselves.
+    not_searched : dict of str to int
         Number of distinct values by category that are too short or too common to be searched.
     """
 
@@ -98,7 +106,7 @@ class IdentifierSearch:
         self.matchers: dict[frozenset[KnownValue], Any] = {}
         self._patterns = sorted(patterns)
         self._rules = bytes(patterns[pattern] for pattern in self._patterns)
-        np.frombuffer(uids, np.uint64).sort()  # in place: a list of a million numbers takes ten times as much
+        np.frombuffer(uids, np.uint64).sort()  # in place: a list of integers takes ten times the memory
         self._uids = uids
         self._automata: list[tuple[BytesAhoCorasick, bytes]] | None = None
         self._words: dict[bytes, set[bytes]] = {}
@@ -108,28 +116,30 @@ class IdentifierSearch:
         return "IdentifierSearch(...)"
 
     def __getstate__(self) -> dict[str, Any]:
+        # Automata are larger than their patterns; each worker builds its own.
         return {**self.__dict__, "_automata": None, "matchers": {}}
 
     def hits(
         self, buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None
     ) -> Iterator[IdentifierHit]:
-        """Yield what is found in ``buffer[start:end]``, a chunk at a time; places are those in ``buffer``."""
+        """Yield hits in ``buffer[start:end]``, chunk by chunk; positions are relative to ``buffer``."""
         for begin, chunk in _chunks(buffer, start, len(buffer) if end is None else end):
             yield from self._in_chunk(chunk, begin)
 
     def long_hits(self, chunk: bytes, offset: int) -> Iterator[IdentifierHit]:
-        """What is found in a chunk of image data that begins at ``offset``; chunks overlap by ``OVERLAP``.
+        """Yield hits in a chunk of image data that starts at ``offset``; chunks overlap by ``OVERLAP``.
 
-        All UIDs, and of other values those of `LONG` characters; of shorter ones not each is found.
+        UIDs and values of at least `LONG` characters are all found; shorter values only by chance.
         """
         table = self._letters()
         if table is None or self._could_stand_in(candidate_runs(chunk, table), table):
             yield from self._in_chunk(chunk, offset)
 
     def hits_in_samples(self, buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[IdentifierHit]:
-        """What is found in ``buffer[start:end]``, native samples of a picture, as by `long_hits`.
+        """Yield hits in ``buffer[start:end]``, native samples of an image, as `long_hits` does.
 
-        Where samples look like letters (a dark picture may), the next chunks are searched outright.
+        If the samples resemble letters (as in dark images), the following chunks are searched without
+        prefilter.
         """
         table, outright = self._letters(), 0
         for begin, chunk in _chunks(buffer, start, end):
@@ -143,24 +153,24 @@ class IdentifierSearch:
             yield from self._in_chunk(chunk, begin)
 
     def _could_stand_in(self, pieces: Iterable[bytes], table: bytes) -> bool:
-        """Whether a value could stand in what a sieve let through."""
-        left = normalise(bytes([table.index(0)]).join(set(pieces)))  # tables of JPEG tiles recur
+        """Whether a value can occur in the pieces that the prefilter kept."""
+        left = normalise(bytes([table.index(0)]).join(set(pieces)))  # tables of JPEG tiles repeat
         return any(one.find_matches_as_indexes(left, overlapping=True) for one, _ in self._built())
 
     def _letters(self) -> bytes | None:
-        """Which bytes the values are made of, in any case, and what may separate them; see `byte_table`."""
+        """Return the table of bytes that occur in values or separate them; see `byte_table`."""
         if self._table == _UNKNOWN:
             plain = b"".join((*self._patterns, *self._words, *((_UID_LETTERS,) if self._uids else ())))
             self._table = byte_table(plain + plain.upper() + DELETED)
         return self._table
 
     def with_words(self, words: Iterable[bytes]) -> IdentifierSearch:
-        """Give this net with words beside it, found in the same pass under the rule ``source-text``.
+        """Return this search extended by words, found in the same pass under the rule ``source-text``.
 
         Parameters
         ----------
         words : iterable of bytes
-            In lower case. They are found in any case and in UTF-16, and else as they are.
+            In lower case. They match in any case and in UTF-16, but with exactly their separators.
         """
         joined = copy(self)
         joined._words, joined._table = {}, _UNKNOWN
@@ -178,7 +188,7 @@ class IdentifierSearch:
         return joined
 
     def _built(self) -> list[tuple[BytesAhoCorasick, bytes]]:
-        """The automata, each with the rules of its patterns."""
+        """Return the automata, each with the rules of its patterns."""
         if self._automata is None:
             rules = (
                 self._rules[start : start + PATTERNS_PER_AUTOMATON]
@@ -195,6 +205,7 @@ class IdentifierSearch:
         origin: Any = None
         for automaton, rules in self._built():
             for pattern, start, end in automaton.find_matches_as_indexes(haystack, overlapping=True):
+                # Computed only for chunks with a match, which are rare.
                 if origin is None:
                     origin = _origin(chunk)
                 first, last = int(origin[start]), int(origin[end - 1]) + 1
@@ -219,7 +230,7 @@ class IdentifierSearch:
                     )
 
     def _is_word(self, raw: bytes, pattern: bytes) -> bool:
-        """Whether one of the words stands here, separators and all."""
+        """Whether one of the words occurs here, including its separators."""
         return raw.lower().replace(b"\0", b"") in self._words.get(pattern, ())
 
     def _confirmed(
@@ -229,9 +240,11 @@ class IdentifierSearch:
             return self._whole_uid(chunk, first)
         raw = chunk[first:last]
         if pattern.isascii() and b"\0" in raw:
+            # UTF-16 of ASCII text has NUL in every second byte; other NULs are binary data.
             if any(raw[1::2]):
                 return None
             raw = raw[::2]
+        # Long runs of separators are tables or padding, not a value.
         if _RUN.search(raw):
             return None
         if pattern.isdigit() and raw.translate(None, _DIGIT_SEPARATORS) != pattern:
@@ -239,7 +252,7 @@ class IdentifierSearch:
         return first, last
 
     def _whole_uid(self, chunk: bytes, first: int) -> tuple[int, int] | None:
-        """Look up the whole UID that begins at ``first``; its neighbours are neither digit nor dot."""
+        """Look up the whole UID that starts at ``first`` and has no adjacent digit or dot."""
         raw = chunk[first : first + 130]
         step = 2 if raw[1:2] == b"\0" else 1
         before = chunk[max(0, first - step) : max(0, first - step) + 1] if first >= step else b""
@@ -251,7 +264,7 @@ class IdentifierSearch:
         return first, first + step * found.end()
 
     def knows_uid(self, uid: bytes) -> bool:
-        """Tell whether ``uid`` is one of the run's known UIDs."""
+        """Whether ``uid`` is a known UID of the run."""
         digest = _digest(uid)
         place = bisect_left(self._uids, digest)
         return place < len(self._uids) and self._uids[place] == digest
@@ -260,30 +273,37 @@ class IdentifierSearch:
 def build_identifier_search(
     known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] = frozenset()
 ) -> IdentifierSearch:
-    """Build the run-wide net.
+    """Build the run-wide search.
 
-    Pass only categories that the policy claims to have removed: where it keeps, say, institutions
-    or UIDs, leave those out. Memory: about 0.4 KB a pattern (a patient has about ten) while being built,
-    0.1 KB afterwards; 8 bytes a UID.
+    Pass only categories that the policy removes: if it keeps institutions or UIDs, leave these out. Memory:
+    about 0.4 KB per pattern (a patient has about ten) during construction, 0.1 KB afterwards; 8 bytes per
+    UID.
 
     Parameters
     ----------
-    known_by_all : iterable of Known
-        The identifiers of every patient and study; consumed once, repetitions are harmless.
+    known_by_all : iterable of KnownValue
+        Identifiers of all patients and studies; consumed once, may repeat.
     vocabulary : frozenset of str
-        Words, lower case without accents, that are ordinary in DICOM.
+        Words that are common in DICOM, in lower case without accents.
+
+    Returns
+    -------
+    IdentifierSearch
+        Picklable; workers build the automata.
     """
     patterns: dict[bytes, int] = {}
     uids = array("Q")
     heads: set[bytes] = set()
     skipped: dict[str, set[int]] = {}
     for known in known_by_all:
+        # Almost any date is the date of some patient; they are searched only in objects of their own patient.
         if known.category == "date":
             continue
         if known.category == "uid":
             raw = known.value.strip(" \0").encode("ascii", "replace")
             if _UID.fullmatch(raw) and len(raw) >= _HEAD and not is_registered(raw.decode("ascii")):
                 uids.append(_digest(raw))
+                # All UUID-derived UIDs share one head: 12 characters would add a pattern for each of them.
                 heads.add(b"2.25." if raw.startswith(b"2.25.") else raw[:_HEAD])
             continue
         rule = _RULES.index(known.category if known.category in _RULES else "text")
@@ -292,13 +312,14 @@ def build_identifier_search(
             patterns.setdefault(pattern, rule)
         if not found and known.value.strip(" ^=\0"):
             skipped.setdefault(known.category, set()).add(_digest(known.value.encode("utf-8", "replace")))
+    # Shorter heads are fewer: most UIDs of an archive share a root.
     short = heads if len(heads) <= _MANY_HEADS else {head[: _HEAD // 2] for head in heads}
     counts = Counter({category: len(values) for category, values in skipped.items()})
     return IdentifierSearch(patterns, uids, frozenset(short), vocabulary, dict(sorted(counts.items())))
 
 
 def stands_alone(buffer: bytes | mmap.mmap, hit: IdentifierHit, low: int, high: int) -> bool:
-    """Tell whether a hit within ``buffer[low:high]`` is a word of its own as its category demands."""
+    """Whether a hit within ``buffer[low:high]`` is a separate word, as its category requires."""
     if hit.rule in ("uid", "address", "institution", "text"):
         return True
     raw = bytes(buffer[hit.start : hit.end])
@@ -325,14 +346,14 @@ def _decimal(neighbours: bytes) -> bool:
 
 
 def is_registered(uid: str) -> bool:
-    """Tell whether the standard registers ``uid`` (PS3.6 annex A)."""
+    """Whether the standard registers ``uid`` (PS3.6 annex A)."""
     from pydicom._uid_dict import UID_dictionary
 
     return uid in UID_dictionary
 
 
 def _chunks(buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Chunks of ``buffer[start:end]`` that overlap, each with where it begins."""
+    """Yield overlapping chunks of ``buffer[start:end]`` with their start positions."""
     if end - start <= CHUNK + OVERLAP:
         yield start, bytes(buffer[start:end])
         return
@@ -355,7 +376,7 @@ def _blocks(patterns: list[bytes]) -> Iterator[list[bytes]]:
 
 
 def _origin(chunk: bytes) -> Any:
-    """Map each place of the normalised chunk to its place in the chunk."""
+    """Return the position in the chunk of each byte of the normalized chunk."""
     import numpy as np
 
     kept = np.ones(256, dtype=bool)
@@ -364,4 +385,5 @@ def _origin(chunk: bytes) -> Any:
 
 
 def _digest(raw: bytes) -> int:
+    # 64 bits: with a million UIDs a random 8-byte collision has probability 5e-14 per lookup.
     return int.from_bytes(blake2b(raw, digest_size=8).digest(), "big")

@@ -1,8 +1,8 @@
-"""Disclosure risk of released tables: how many patients share all that they say of them (k-anonymity).
+"""k-anonymity of released tables: how many patients share each combination of values.
 
-Sweeney, k-anonymity: a model for protecting privacy (2002). Whoever knows of somebody what the columns say
-finds a group of k patients in the tables; in a group of one, the patient. Tables of one release name their
-patients alike, so what they say adds up.
+L. Sweeney, k-anonymity: a model for protecting privacy, 2002. Anyone who knows the values of a person finds a
+group of k patients in the tables; in a group of one, the patient. All tables of a release use the same
+pseudonyms, so their values are combined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from medsanitize.release.duckdb_session import duckdb_session, quote_identifier,
 
 @dataclass(frozen=True, slots=True)
 class QuasiIdentifiers:
-    """A table (Parquet), its column that names the patient, and what it says of patients: texts."""
+    """A table (Parquet), its column with the patient, and its columns with quasi-identifiers (texts)."""
 
     table: Path
     patient: str
@@ -25,16 +25,16 @@ class QuasiIdentifiers:
 
 @dataclass(frozen=True, slots=True)
 class EquivalenceClasses:
-    """Patients grouped by what tables say of them.
+    """Patients grouped by their combination of values.
 
     Attributes
     ----------
-    patients, groups
-        How many there are.
-    smallest
-        Patients of the smallest group (k); 0 where there is no patient.
-    few
-        Patients in groups of fewer than were asked for.
+    patients, groups : int
+        Number of patients and of groups.
+    smallest : int
+        Size of the smallest group (k); 0 without patients.
+    few : int
+        Patients in groups smaller than the required size.
     """
 
     patients: int
@@ -44,24 +44,30 @@ class EquivalenceClasses:
 
 
 def equivalence_classes(tables: Sequence[QuasiIdentifiers], least: int) -> EquivalenceClasses:
-    """Group the patients of tables by all that these say of them together.
+    """Group the patients of tables by their combined values.
 
-    A patient of several rows is grouped by the set of them. Needs 1 GB of memory at most, and disk beside the
-    first table for what is beyond.
+    A patient with several rows is grouped by the set of these rows. Uses at most 1 GB of memory, and beyond
+    that disk space next to the first table.
 
     Parameters
     ----------
     tables : sequence of QuasiIdentifiers
-        Of one release; one at least.
+        At least one table, all of the same release.
     least : int
-        Patients of smaller groups are counted in ``few``.
+        Required group size; patients of smaller groups are counted in ``few``.
+
+    Returns
+    -------
+    EquivalenceClasses
+        Number and sizes of the groups.
 
     Raises
     ------
     EnvironmentFailure
-        When the disk is full or fails.
+        The disk is full or fails.
     """
     rows = " UNION ALL ".join(_rows(number, one) for number, one in enumerate(tables))
+    # XOR is independent of row order, and each row occurs once, so equal sets have equal values.
     query = f"""
         WITH rows AS ({rows}),
         persons AS (SELECT bit_xor(said) AS said, count(*) AS rows FROM rows GROUP BY who),
@@ -77,7 +83,7 @@ def equivalence_classes(tables: Sequence[QuasiIdentifiers], least: int) -> Equiv
 
 
 def _rows(number: int, told: QuasiIdentifiers) -> str:
-    """Each patient and thing said, once: a text of all columns, each with its length, or a sign for none."""
+    """Select each patient and row once; the hash includes the length of each value, which separates them."""
     columns = map(quote_identifier, told.columns)
     said = " || ".join(f"coalesce(length({one}) || ':' || {one}, '-')" for one in columns)
     who = quote_identifier(told.patient)

@@ -1,18 +1,17 @@
-"""The own-patient net: what an object's own patient and study are called, in its text.
+"""The patient search: identifiers of an object's own patient and study, in the text of the object.
 
-Short names and ids cannot be searched in bytes, but in the text of their own patient's objects
-every one of them counts: name tokens of 3 letters (2 in scripts whose letters are words), ids and
-their parts of 4 characters, phrases of 6, and dates in six spellings; words of their own, case and
-accents aside. These are not counted, because a false alarm refuses a whole release:
+Short names and IDs cannot be searched in raw bytes, but in the text of objects of their own patient each of
+them counts: name tokens of 3 letters (2 in scripts whose letters are words), IDs and their parts of 4
+characters, phrases of 6, and dates in several notations; as separate words, ignoring case and accents. To
+avoid false alarms, which would prevent publication, these are not counted:
 
-* particles, titles and what systems write for a missing name (van, Mrs, UNKNOWN);
-* a name token that is DICOM vocabulary (a patient called Head) where the standard speaks: in CS values,
-  code meanings, coding scheme names, the manufacturer and the de-identification attributes. Elsewhere
-  it counts, for the patient may be meant;
-* digits of an id in numbers, times, ages and dates (IS, DS, TM, AS, DA, DT), unless other text is there;
-* keyed dummies (``ANON-`` and 8 base-32 characters) and the pseudonym itself;
-* dates that the caller says the shift may produce (``Expected.allowed_dates``), and year ends and
-  beginnings that stand for unknown dates.
+* particles, titles and placeholders for a missing name (van, Mrs, UNKNOWN); * a name token that is DICOM
+vocabulary (a patient called Head) in attributes whose values the standard defines: CS
+  values, code meanings, coding scheme names, the manufacturer and the de-identification attributes. In all
+  other attributes it counts, since it may mean the patient;
+* digits of an ID in numbers, times, ages and dates (IS, DS, TM, AS, DA, DT), unless they contain other text;
+* keyed dummies (``ANON-`` and 8 base32 characters) and the pseudonym itself;
+* dates that the date shift may produce (``Expected.allowed_dates``), and placeholders for unknown dates.
 """
 
 from __future__ import annotations
@@ -33,16 +32,19 @@ MIN_ID_TOKEN: Final = 4
 MIN_PHRASE: Final = 6
 _NO_NAMES: Final = PARTICLES | NOT_NAMES
 BETWEEN: Final = b"\x1e"
-"""Set between values, so that no word reaches from one into the next."""
+"""Record separator between values, so that no word extends from one value into the next."""
 
 _DATED: Final = frozenset([b"DA", b"DT"])
 _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
 _NUMERALS: Final = b"0123456789 \0-+.:\\eEDWMY"
+# Manufacturer, coding schemes and code meanings, De-identification Method (0012,0063).
 _SPOKEN_BY_STANDARD: Final = frozenset(
     [0x00080070, 0x00080102, 0x00080103, 0x00080104, 0x00080115, 0x00120063, 0x0008010C]
 )
 _DUMMY: Final = re.compile(rb"(?:ANON[-_]|urn:x-anon:)[A-Z2-7]{8}[ \0]?")
+# Defaults of systems for unknown dates: epochs of Unix, VMS and Excel, and both ends of the calendar.
 _PLACEHOLDERS: Final = frozenset(["19000101", "00010101", "19700101", "18581117", "99991231"])
+# Objects of one patient are mostly adjacent, so few matchers are reused often.
 _MATCHERS_KEPT: Final = 32
 _CODECS: Final = {
     b"ISO_IR 101": "iso8859_2",
@@ -67,7 +69,7 @@ _CODECS: Final = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PatientSearch:
-    """The tokens of one patient and study, with the category of each and whether it is vocabulary."""
+    """The tokens of one patient and study, their categories, and whether they are vocabulary."""
 
     automaton: AhoCorasick
     categories: tuple[str, ...]
@@ -78,11 +80,12 @@ class PatientSearch:
 def build_patient_search(
     own: Collection[KnownValue], vocabulary: frozenset[str], cache: dict[frozenset[KnownValue], PatientSearch]
 ) -> PatientSearch:
-    """Build the matcher of a patient, or take it from ``cache``."""
+    """Build the matcher of a patient, or return it from ``cache``."""
     key = own if isinstance(own, frozenset) else frozenset(own)
     found = cache.get(key)
     if found is None:
         tokens: dict[str, tuple[str, str]] = {}
+        # Sorted: a token of two values gets the same category in every run.
         for known in sorted(key, key=lambda known: (known.category, known.value)):
             for token in _tokens(known, vocabulary):
                 tokens.setdefault(token, (known.category, known.value.strip()[:8]))
@@ -114,6 +117,7 @@ def _tokens(known: KnownValue, vocabulary: frozenset[str]) -> Iterator[str]:
         if is_date(day) and day not in _PLACEHOLDERS:
             year, month, monthday = day[:4], day[4:6], day[6:]
             yield day
+            # Written ISO, European and American; eight digits are the DICOM form.
             yield from (mark.join((year, month, monthday)) for mark in "-./")
             yield from (mark.join((monthday, month, year)) for mark in "-./")
             yield f"{month}/{monthday}/{year}"
@@ -133,12 +137,20 @@ def _tokens(known: KnownValue, vocabulary: frozenset[str]) -> Iterator[str]:
 def search_texts(
     parsed: Parsed, places: list[int], found: PatientSearch, pseudonym: bytes, allowed_dates: frozenset[str]
 ) -> Iterator[tuple[int, str]]:
-    """Yield (index of the element, category) for what ``parsed`` still says of its patient.
+    """Yield element index and category of every identifier of the patient in ``parsed``.
 
     Parameters
     ----------
+    parsed : Parsed
+        The object.
     places : list of int
-        Indexes of the text elements of ``parsed``.
+        Indexes of its text elements.
+    found : PatientSearch
+        The tokens of its patient and study.
+    pseudonym : bytes
+        Pseudonym of the patient, which is not counted.
+    allowed_dates : frozenset of str
+        Dates (YYYYMMDD) that are not counted.
     """
     buffer, elements = parsed.buffer, parsed.elements
     blob = BETWEEN.join([buffer[elements[place][2] : elements[place][3]] for place in places])
@@ -146,19 +158,21 @@ def search_texts(
         for number, start, end in found.automaton.find_matches_as_indexes(text, overlapping=True):
             if not _is_word(text, start, end, found.categories[number]):
                 continue
+            # The number of separators before a match is the number of the value.
             place = places[text.count("\x1e", 0, start)]
             if _counts(parsed, place, number, found, pseudonym, allowed_dates):
                 yield place, found.categories[number]
 
 
 def _readings(parsed: Parsed, blob: bytes) -> Iterator[str]:
-    """Yield the text folded, in each way its bytes may be meant."""
+    """Yield the folded text in every encoding its bytes may have."""
     if b"\0" in blob:
-        # UTF-16 in a text element, and padding
+        # UTF-16 in a text element, or NUL padding.
         yield fold(blob.replace(b"\0", b"").decode("latin-1"))
     if blob.isascii() and b"\x1b" not in blob:
         yield blob.decode("ascii").lower()
         return
+    # Not only the declared character set: objects often declare a wrong one.
     codecs = {"utf-8", "latin-1"}
     for term in (parsed.value(0x00080005) or b"").split(b"\\"):
         codecs.add(_CODECS.get(term.strip(), "utf-8"))
@@ -167,7 +181,8 @@ def _readings(parsed: Parsed, blob: bytes) -> Iterator[str]:
 
 
 def _is_word(text: str, start: int, end: int, category: str) -> bool:
-    """Tell whether ``text[start:end]`` is a word of its own; a name may have digits beside it."""
+    """Whether ``text[start:end]`` is a separate word; a name may have adjacent digits."""
+    # CJK and other scripts above U+2E80 do not separate words by spaces.
     if text[start] >= "\u2e80":
         return True
     before = text[start - 1] if start else " "
@@ -190,6 +205,7 @@ def _counts(
     tag, vr, start, end, _ = parsed.elements[place]
     category = found.categories[number]
     value = parsed.buffer[start:end]
+    # An exact match of the whole value; a pseudonym inside other text is still examined.
     if value.rstrip(b" \0") == pseudonym or _DUMMY.fullmatch(value):
         return False
     if category == "date":

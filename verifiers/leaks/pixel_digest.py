@@ -1,4 +1,4 @@
-"""The digest of an object's pixels, whatever transfer syntax they travel in."""
+"""Digest of the decoded pixels of an object, independent of the transfer syntax."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from medsanitize.verifiers.leaks.dicom_reader import PIXEL_DATA, MalformedFile, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# A frame that expands beyond 1 GiB is not decoded: a small file may claim any size.
 _MAX_FRAME_BYTES: Final = 1 << 30
 _PIECE: Final = 1 << 24
 _SAME_PHOTOMETRIC: Final = {
@@ -24,8 +25,9 @@ _SAME_PHOTOMETRIC: Final = {
     "YBR_ICT": "RGB",
     "YBR_FULL_422": "YBR_FULL",
 }
-"""How lossless codecs call what decodes to the same samples (PS3.3 C.7.6.3.1.2)."""
+"""Photometric interpretations of lossless codecs that decode to the same samples (PS3.3 C.7.6.3.1.2)."""
 
+# Decoders raise many kinds of errors on damaged pixels; none may end an audit.
 _UNDECODABLE: Final = (
     ArithmeticError,
     AttributeError,
@@ -39,7 +41,7 @@ _UNDECODABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What the samples mean: two images are the same only when this is the same too."""
+    """The properties that must be equal for two images to be equal."""
 
     frames: int
     rows: int
@@ -51,28 +53,33 @@ class _Shape:
     planar: int
 
     def digest(self) -> Any:
-        """Start the digest with everything but the planar configuration, which only orders samples."""
+        """Return a digest of all properties but the planar configuration, which only orders samples."""
         head = (self.frames, self.rows, self.columns, self.samples, self.bits, self.signed, self.photometric)
         return sha256(repr(head).encode("ascii", "replace"))
 
     @property
     def size(self) -> int:
-        """Bytes of all samples, without padding."""
+        """Size of all samples in bytes, without padding."""
         return (self.frames * self.rows * self.columns * self.samples * self.bits + 7) // 8
 
 
 def pixel_digest(source: Path | bytes | Parsed) -> str | None:
-    """Return the SHA-256 of an object's decoded pixels.
+    """Return the SHA-256 of the decoded pixels of an object.
 
-    Samples are taken little endian, colour by pixel, frame by frame, in the container the object
-    states; rows, columns, samples, bits, sign, frames and photometric interpretation go into the digest.
-    The same image gives the same digest uncompressed in either byte order, deflated, and in every
-    lossless transfer syntax. Uncompressed pixels are hashed as they lie, without decoding.
+    Samples are hashed little endian, color by pixel, frame by frame, in the allocated bits; rows, columns,
+    samples, bits, sign, frames and photometric interpretation are part of the digest. An image has the same
+    digest uncompressed in either byte order, deflated, and in every lossless transfer syntax. Uncompressed
+    pixels are hashed without decoding.
+
+    Parameters
+    ----------
+    source : Path, bytes or Parsed
+        A file, its bytes, or the parsed object.
 
     Returns
     -------
     str or None
-        64 hexadecimal digits; None when there are no pixels or they cannot be decoded.
+        64 hexadecimal digits; None if there are no pixels or they cannot be decoded.
     """
     try:
         parsed = source if isinstance(source, Parsed) else read(source)
@@ -87,14 +94,27 @@ def pixel_digest(source: Path | bytes | Parsed) -> str | None:
 
 
 def samples_digest(frames: Iterable[NDArray[Any]], count: int) -> str:
-    """Return the SHA-256 of decoded pictures of one shape: rows x columns, or rows x columns x samples.
+    """Return the SHA-256 of decoded images of equal shape.
 
-    Pictures of 1 or 3 unsigned samples give what `pixel_digest` gives of them as MONOCHROME2 or RGB.
+    Images with 1 or 3 unsigned samples have the digest that `pixel_digest` computes for them as MONOCHROME2
+    or RGB.
+
+    Parameters
+    ----------
+    frames : iterable of array, shape (rows, columns) or (rows, columns, samples)
+        The images.
+    count : int
+        Their number, which is part of the digest.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
 
     Raises
     ------
     ValueError
-        When there are no pictures, or not all of one shape.
+        There are no images, or their shapes differ.
     """
     digest, first = None, None
     for frame in frames:
@@ -133,7 +153,7 @@ def _shape(parsed: Parsed) -> tuple[_Shape | None, int | None]:
     photometric = text(0x00280004)
     samples = number(0x00280002)
     if photometric.endswith("_422") and parsed.transfer_syntax in NATIVE:
-        samples = 2  # chroma is stored for every other pixel only, so these compare among themselves
+        samples = 2  # chroma is stored for every second pixel only, so such images compare among themselves
     else:
         photometric = _SAME_PHOTOMETRIC.get(photometric, photometric)
     shape = _Shape(
@@ -155,6 +175,7 @@ def _native(parsed: Parsed, shape: _Shape, place: int) -> str | None:
         return None
     digest = shape.digest()
     width = shape.bits // 8
+    # Big endian swaps 16-bit words of OW even if a sample has 8 bits (PS3.5 7.3).
     swapped = not parsed.little and (vr == b"OW" or width > 1)
     if swapped:
         end = min(end, start + shape.size + shape.size % 2)
@@ -171,7 +192,7 @@ def _pieces(parsed: Parsed, start: int, end: int) -> Iterator[bytes]:
 
 
 def _reordered(parsed: Parsed, shape: _Shape, start: int, word: int, swapped: bool) -> str:
-    """Hash samples that lie in another byte order, or plane by plane."""
+    """Hash samples in another byte order, or stored plane by plane."""
     import numpy as np
 
     digest = shape.digest()
@@ -187,7 +208,7 @@ def _reordered(parsed: Parsed, shape: _Shape, start: int, word: int, swapped: bo
 
 
 def _decoded(source: Path | bytes | Parsed, parsed: Parsed, shape: _Shape) -> str | None:
-    """Decode frame by frame, without any change of colour space, and hash the samples."""
+    """Decode frame by frame, without color conversion, and hash the samples."""
     from pydicom.pixels.utils import iter_pixels
 
     if shape.size // max(1, shape.frames) > _MAX_FRAME_BYTES:

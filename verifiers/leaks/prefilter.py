@@ -1,7 +1,8 @@
-"""Where in image data a known value could stand at all: runs of bytes that known values are made of.
+"""Find the parts of image data where an identifier is possible: long runs of bytes that identifiers consist
+of.
 
-Encoded pictures look like chance, and chance seldom makes nine letters in a row. What is left by this sieve
-is a thousandth of the data, so the search proper costs next to nothing.
+Encoded images resemble random data, in which nine letters in a row are rare. About a thousandth of the data
+passes this filter, so the search itself takes little time.
 """
 
 from __future__ import annotations
@@ -14,24 +15,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONG: Final = 9
-"""Characters of the shortest value that is found."""
+"""Length of the shortest value that is always found."""
 _WORD: Final = 4
 _ALL: Final = 0x01010101
 _MORE: Final = 2
 _BEFORE: Final = _WORD - 1
 _BEHIND: Final = _WORD + _MORE - 1
-"""No run begins in a word before its first, or ends behind its last, that is marked as far as that."""
+"""No run starts further before its first marked word, or ends further behind its last one."""
 _IN_TURN: Final = (1, 0, 3, 2, 5, 4)
-"""Bytes of a word and behind it; first those that hold the upper halves of samples, seldom letters."""
+"""Offsets in and after a word, first those with the high bytes of samples, which are rarely letters."""
 _TWO: Final = 0x0101
 _ASCII: Final = 128
 BLOCK: Final = 1 << 18
-"""Bytes looked at together: few enough that all that is made of them stays near the processor."""
+"""Bytes processed together; few enough for all intermediate arrays to stay in the processor cache."""
 
 
 def byte_table(letters: bytes) -> bytes | None:
-    """A table that marks ``letters`` with 1, for `candidate_runs`; None where too many are marked for
-    it to pay.
+    """Return a table that marks ``letters`` with 1, for `candidate_runs`; None if more than 128 bytes are
+    marked.
+
+    With more marked bytes the filter passes too much to save time.
     """
     table = bytearray(256)
     for one in set(letters):
@@ -40,11 +43,18 @@ def byte_table(letters: bytes) -> bytes | None:
 
 
 def candidate_runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
-    """Pieces that hold every run of `LONG` or more bytes that ``table`` marks, and a few bytes beside them.
+    """Yield pieces that contain every run of `LONG` or more marked bytes, with a few adjacent bytes.
 
-    A run that long holds an aligned word of four marked bytes with two more behind it, of which there are
-    few; those are looked at. Words of four NULs, which the ground of most pictures is made of, are left out
-    of a piece where NUL is marked; what stands before and behind them stays in one.
+    Such a run contains an aligned word of four marked bytes followed by two more; these words are rare and
+    are examined. If NUL is marked, words of four NULs, the background of most images, are left out of pieces;
+    what precedes and follows them stays in one piece.
+
+    Parameters
+    ----------
+    chunk : bytes
+        Image data.
+    table : bytes
+        Result of `byte_table`.
     """
     import numpy as np
 
@@ -71,7 +81,7 @@ def candidate_runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
 
 
 def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
-    """Where aligned words with two bytes behind them could be marked; of some only the look tells."""
+    """Return candidates for aligned marked words followed by two marked bytes; some are false."""
     import numpy as np
 
     top = len(table.rstrip(b"\0"))
@@ -79,7 +89,7 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
     for start in range(0, len(chunk), BLOCK):
         stop = start + BLOCK + _WORD
         if top <= _ASCII:
-            few = np.frombuffer(chunk, np.uint8)[start:stop] < top  # one step, where exact marks take many
+            few = np.frombuffer(chunk, np.uint8)[start:stop] < top  # one operation; exact marks need several
         else:
             few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
         words = few[: len(few) // _WORD * _WORD].view("<u4")
@@ -88,12 +98,12 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
         found.append(start + _WORD * np.flatnonzero(at))
     last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
-        found.append(np.array([last]))  # bytes behind it are no whole word
+        found.append(np.array([last]))  # the bytes behind it are no whole word
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 def _is_long(data: NDArray[np.uint8], marked: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each marked word, whether the marked bytes beside it make it a long run."""
+    """For each marked word, whether it belongs to a run of at least `LONG` marked bytes."""
     import numpy as np
 
     length = np.full(len(at), _WORD)

@@ -1,7 +1,7 @@
-"""Released PNG, JPEG and TIFF files read again, by readers that share no code with those that made them.
+"""Audit released PNG, JPEG and TIFF files with readers that share no code with their writers.
 
-A picture may be made of the parts that showing it needs, each as long as it must be, and of nothing
-between, beside or behind them.
+A file may contain only the parts that decoding needs, each of its required length, and no bytes between,
+after or behind them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, stan
 
 STRUCTURE: Final = Finding("file", "audit:structure")
 SUFFIXES: Final = frozenset([".png", ".jpg", ".tif"])
+# Shorter values occur in pixels by chance.
 _LEAST_IN_PICTURE: Final = 9
 _PNG_SIZES: Final = {
     b"cHRM": (32,),
@@ -33,14 +34,18 @@ _PNG_SIZES: Final = {
     b"tRNS": range(1, 257),
     b"PLTE": range(3, 769, 3),
 }
+# A TIFF header and one IFD with only the orientation (tag 274, values 2 to 8).
 _ONLY_ORIENTATION: Final = re.compile(
     rb"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0[\x02-\x08]\0\0\0\0\0\0", re.DOTALL
 )
+# Members of the JSON file of a synthetic image.
 _SAID_BESIDE: Final = frozenset(
     ["synthetic", "class", "description", "model_sha256", "gate", "match_bound", "software"]
 )
+# DHT, DQT and DRI; baseline, extended and progressive frames.
 _TABLES: Final = frozenset([0xC4, 0xDB, 0xDD])
 _FRAMES: Final = frozenset([0xC0, 0xC1, 0xC2])
+# Structure of baseline, tiled and JPEG-compressed images (TIFF 6.0); no texts, dates or private tags.
 _TIFF_TAGS: Final = frozenset(
     [
         *(254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 282, 283, 284, 296, 317, 320),
@@ -51,29 +56,30 @@ _TIFF_SIZES: Final = {3: 2, 4: 4, 5: 8, 7: 1}
 
 
 class _Unsound(Exception):
-    """A released picture is not made as one may be."""
+    """A released picture has parts that it must not have."""
 
 
 def audit_raster(
     path: Path, *, search: IdentifierSearch, digest: str | None = None, parts: Sequence[FilePart] = ()
 ) -> tuple[Finding, ...]:
-    """Look at one released picture as an attacker would.
+    """Audit a released picture.
 
     Parameters
     ----------
     path : Path
+        The file.
     search : IdentifierSearch
-        The run-wide net.
+        The run-wide search.
     digest : str, optional
-        SHA-256 that the record states.
-    parts : sequence of Part
-        What the record states of a synthetic picture and of the file beside it; ``digest`` is then of both.
+        SHA-256 (hex) in the record.
+    parts : sequence of FilePart
+        The picture and the JSON file of a synthetic image, as in the record; ``digest`` is then that of both.
 
     Returns
     -------
     tuple of Finding
-        ``audit:structure`` for anything that is no part of the picture, ``audit:digest``, and
-        ``audit:name`` and its like for what is known; sorted, never a value.
+        ``audit:structure`` for anything that is not part of the picture, ``audit:digest``, and ``audit:name``
+        etc. for identifiers; sorted, never a value.
     """
     data = path.read_bytes()
     findings = set[Finding]()
@@ -90,10 +96,11 @@ def audit_raster(
 
 
 def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[Finding, ...]:
-    """Look at the bytes of one released picture; ``suffix`` is its file's, such as ``.png``."""
+    """Audit the bytes of a released picture; ``suffix`` is that of its file, such as ``.png``."""
     findings = set[Finding]()
     try:
         {".png": _check_png, ".jpg": _check_jpeg, ".tif": _check_tiff}[suffix](data)
+    # Any error on malformed structure is a finding; it must not end the audit.
     except (_Unsound, KeyError, IndexError, ValueError, struct.error, zlib.error):
         findings.add(STRUCTURE)
     findings.update(_known(data, search))
@@ -103,7 +110,7 @@ def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[F
 def _beside(
     path: Path, parts: Sequence[FilePart], search: IdentifierSearch, digest: str | None
 ) -> Iterator[Finding]:
-    """The file beside a synthetic picture says in a few words what it is, and nothing else."""
+    """Check the JSON file of a synthetic image, which may contain only known members."""
     if digest is not None and parts_digest(parts) != digest:
         yield Finding("file", "audit:digest")
     if [part.name for part in parts] != [path.suffix, ".json"]:
@@ -121,7 +128,7 @@ def _beside(
 
 
 def _known(data: bytes, search: IdentifierSearch) -> Iterator[Finding]:
-    """What is known, where chance does not make it: pixels are bytes that resemble letters now and then."""
+    """Yield identifiers, except short ones: pixels contain bytes that resemble letters by chance."""
     for hit in search.hits(data):
         likely = hit.rule == "uid" or (hit.length >= _LEAST_IN_PICTURE and hit.one_case)
         if likely and stands_alone(data, hit, 0, len(data)):
@@ -150,8 +157,10 @@ def _check_png(data: bytes) -> None:
         packed += body if name == b"IDAT" else b""
         seen.append(name)
         place += 12 + length
+    # Each chunk occurs once: a second IDAT or an ancillary chunk could carry data of its own.
     _require(seen[-1] == b"IEND" and len(set(seen)) == len(seen) and place == len(data) and not body)
     reader = zlib.decompressobj()
+    # One byte more than the pixels need, so that hidden data after them is found.
     expected = _png_bytes(data[16:29])
     content = reader.decompress(packed, expected + 1)
     _require(len(content) == expected and reader.decompress(reader.unconsumed_tail, 1) == b"")
@@ -159,7 +168,7 @@ def _check_png(data: bytes) -> None:
 
 
 def _png_bytes(header: bytes) -> int:
-    """Bytes of all rows with their filter bytes (ISO/IEC 15948, 7.3 and 8.2)."""
+    """Return the size of all rows with their filter bytes (ISO/IEC 15948, 7.3 and 8.2)."""
     width, height, depth, color, _, _, interlace = struct.unpack(">IIBBBBB", header)
     bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
 
@@ -168,6 +177,7 @@ def _png_bytes(header: bytes) -> int:
 
     if not interlace:
         return rows(width, height)
+    # The seven passes of Adam7: first column, column step, first row, row step.
     steps = ((0, 8, 0, 8), (4, 8, 0, 8), (0, 4, 4, 8), (2, 4, 0, 4), (0, 2, 2, 4), (1, 2, 0, 2), (0, 1, 1, 2))
     return sum(rows(len(range(x, width, dx)), len(range(y, height, dy))) for x, dx, y, dy in steps)
 
@@ -176,7 +186,7 @@ def _png_bytes(header: bytes) -> int:
 
 
 def _check_jpeg(data: bytes, *, inside: bool = False) -> None:
-    """Follow the markers from SOI to EOI, which must be the end; ``inside`` a TIFF file, no APPn at all."""
+    """Follow the markers from SOI to EOI, where the file must end; no APPn ``inside`` a TIFF file."""
     _require(data[:2] == b"\xff\xd8" and data[-2:] == b"\xff\xd9")
     place, scans = 2, 0
     while data[place : place + 2] != b"\xff\xd9":
@@ -189,6 +199,7 @@ def _check_jpeg(data: bytes, *, inside: bool = False) -> None:
         place += 2 + length
         if marker == 0xDA:
             scans += 1
+            # In entropy-coded data, FF is followed by 00 or a restart marker.
             ended = re.compile(rb"\xff[^\x00\xd0-\xd7]", re.DOTALL).search(data, place)
             _require(ended is not None)
             place = ended.start() if ended else len(data)
@@ -196,7 +207,7 @@ def _check_jpeg(data: bytes, *, inside: bool = False) -> None:
 
 
 def _is_plain_application(marker: int, body: bytes) -> bool:
-    """JFIF without a picture, Adobe's colour transform, EXIF of nothing but an orientation."""
+    """Whether a segment is JFIF without thumbnail, Adobe's transform, or EXIF with only orientation."""
     if marker == 0xE0:
         return len(body) == 14 and body[:7] == b"JFIF\0\1\1" and body[12:] == b"\0\0"
     if marker == 0xEE:
@@ -208,7 +219,7 @@ def _is_plain_application(marker: int, body: bytes) -> bool:
 
 
 def _check_tiff(data: bytes) -> None:
-    """Follow the directories; every byte belongs to exactly one thing, but for one that fills up to even."""
+    """Follow the directories; every byte must belong to exactly one structure, except padding."""
     order = {b"II*\0": "<", b"MM\0*": ">"}[data[:4]]
     taken = [(0, 8)]
     place = struct.unpack_from(f"{order}I", data, 4)[0]
@@ -226,6 +237,8 @@ def _check_tiff(data: bytes) -> None:
                 taken.append((at, at + size))
                 value = data[at : at + size]
             else:
+                # Values of up to 4 bytes are stored in the entry itself, left-justified (TIFF 6.0, section
+                # 2).
                 _require(not any(value[size:]))
             code = {3: "H", 4: "I"}.get(kind)
             values[tag] = struct.unpack(f"{order}{number}{code}", value[:size]) if code else ()
@@ -239,7 +252,7 @@ def _check_tiff(data: bytes) -> None:
 
 
 def _check_strip(strip: bytes, values: dict[int, tuple[int, ...]], number: int) -> None:
-    """A strip is as long as its rows need; packed ones (LZW, PackBits) are not followed."""
+    """Check that a strip has the length its rows need; LZW and PackBits strips are not decoded."""
     (columns,), (rows,), (each,), (compression,) = values[256], values[257], values[278], values[259]
     each = min(each, rows)
     several = values.get(284, (1,)) == (2,)
@@ -261,6 +274,7 @@ def _check_strip(strip: bytes, values: dict[int, tuple[int, ...]], number: int) 
 def _require_accounted(data: bytes, taken: list[tuple[int, int]]) -> None:
     reached = 0
     for start, end in sorted(taken):
+        # TIFF values start at even offsets, so one NUL may precede them.
         _require(start == reached or (start == reached + 1 and data[reached] == 0))
         reached = end
     _require(reached == len(data) or (reached == len(data) - 1 and data[-1] == 0))
@@ -270,15 +284,15 @@ def _require_accounted(data: bytes, taken: list[tuple[int, int]]) -> None:
 
 
 def raster_digest(path: Path) -> str | None:
-    """The SHA-256 of a picture's decoded pixels, the same whatever file they travel in.
+    """Return the SHA-256 of the decoded pixels of a picture, independent of its format.
 
-    Grey and RGB of 8 bits give the digest that the same pixels have in a DICOM object
+    Grayscale and RGB pictures of 8 bits have the digest of the same pixels in a DICOM object
     (`medsanitize.verifiers.leaks.pixel_digest.pixel_digest`).
 
     Returns
     -------
     str or None
-        64 hexadecimal digits; None when the pixels cannot be decoded.
+        64 hexadecimal digits; None if the pixels cannot be decoded.
     """
     from medsanitize.verifiers.leaks.pixel_digest import samples_digest
     from PIL import Image
@@ -297,6 +311,7 @@ def _frames(image: Any) -> Iterator[Any]:
 
     for number in range(getattr(image, "n_frames", 1)):
         image.seek(number)
+        # The palette is an encoding: equal colors under another palette are equal pixels.
         if image.mode == "P":
             shown = image.convert("RGBA" if "transparency" in image.info else "RGB")
         else:

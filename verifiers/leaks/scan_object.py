@@ -1,12 +1,11 @@
-"""Does a released object, or a file of evidence, still carry what is known?
+"""Audit of one released object or evidence file: does it still contain identifiers?
 
-Three nets, each blind where another sees:
+Three searches cover each other's gaps:
 
-1. *run-wide* (`medsanitize.verifiers.leaks.identifier_search`): the identifiers of all patients, in
-   every byte;
-2. *own patient* (`medsanitize.verifiers.leaks.patient_search`): every token of the object's own
-   patient, in its text;
-3. *structure* (`medsanitize.verifiers.leaks.dicom_conformance`): whatever an object may not be made of.
+1. *run-wide* (`medsanitize.verifiers.leaks.identifier_search`): identifiers of all patients, in every byte;
+2. *patient* (`medsanitize.verifiers.leaks.patient_search`): every token of the object's own patient, in its
+text; 3. *structure* (`medsanitize.verifiers.leaks.dicom_conformance`): elements and bytes that no object may
+contain.
 """
 
 from __future__ import annotations
@@ -52,7 +51,9 @@ _BINARY: Final = frozenset(
 )
 _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
 _LEAST_IN_NATIVE: Final = LONG
+# Compressed data has no runs of similar bytes, so shorter values are unlikely by chance.
 _LEAST_IN_COMPRESSED: Final = 7
+# Sizes and counts in evidence files are numbers, too.
 _LEAST_DIGITS_IN_EVIDENCE: Final = 8
 _PIXEL_GROUP: Final = 0x7FE0
 
@@ -60,24 +61,24 @@ _PIXEL_GROUP: Final = 0x7FE0
 def audit_object(
     path: Path, *, own: Collection[KnownValue], search: IdentifierSearch, expected: Expected
 ) -> tuple[Finding, ...]:
-    """Look at one released object as an attacker would.
+    """Audit a released object.
 
     Parameters
     ----------
     path : Path
         The released file.
-    own : collection of Known
-        What is known of its patient and study, less the categories that the policy keeps. A frozenset
-        is fastest: what is derived from it is kept for the patient's next object.
+    own : collection of KnownValue
+        Known values of its patient and study, without the categories that the policy keeps. A frozenset is
+        fastest: the matcher built from it is cached for other objects of the patient.
     search : IdentifierSearch
-        The run-wide net.
+        The run-wide search.
     expected : Expected
-        What the object is held to.
+        What the object is checked against.
 
     Returns
     -------
     tuple of Finding
-        Place and rule (``audit:name``, ``audit:uid``, ``audit:structure`` ...), sorted, never a value.
+        Location and rule (``audit:name``, ``audit:uid``, ``audit:structure``, ...), sorted; never a value.
     """
     try:
         parsed = read(path)
@@ -89,7 +90,7 @@ def audit_object(
 def audit_parsed(
     parsed: Parsed, *, own: Collection[KnownValue], search: IdentifierSearch, expected: Expected
 ) -> tuple[Finding, ...]:
-    """Audit an object that `medsanitize.verifiers.leaks.dicom_reader.read` has read; see `audit_object`."""
+    """Audit an object that `medsanitize.verifiers.leaks.dicom_reader.read` has parsed; see `audit_object`."""
     findings = set(check_container(parsed, expected))
     structural, texts = check_elements(parsed, expected)
     findings.update(structural)
@@ -111,24 +112,26 @@ def _search_bytes(parsed: Parsed, search: IdentifierSearch, expected: Expected) 
             place = innermost.of(hit, expected)
             if place is not None:
                 yield Finding(place, f"audit:{hit.rule}")
+    # The deflated bytes too: an identifier in them is not one of the dataset.
     if parsed.transfer_syntax == DEFLATED:
         yield from audit_bytes(parsed.raw, search)
 
 
 def _hits(parsed: Parsed, search: IdentifierSearch) -> Iterator[IdentifierHit]:
-    """All hits that count: within large native samples those that `_Places` lets stand."""
+    """Yield all relevant hits; within large native samples, those that `_Places` accepts."""
     samples = _large_samples(parsed)
     if samples is None:
         yield from search.hits(parsed.buffer)
         return
     start, end = samples
+    # The samples overlap with what precedes and follows, so that values across the borders are found.
     yield from search.hits(parsed.buffer, 0, start + OVERLAP)
     yield from search.hits_in_samples(parsed.buffer, start, end)
     yield from search.hits(parsed.buffer, end - OVERLAP)
 
 
 def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
-    """Where native Pixel Data lie that are worth a search of their own."""
+    """Return the range of native Pixel Data that is large enough for the prefilter."""
     if parsed.transfer_syntax not in NATIVE:
         return None
     for tag, vr, start, end, item in parsed.elements:
@@ -138,20 +141,21 @@ def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
 
 
 class _Places:
-    """Finds the innermost element around a hit; built only when there is one."""
+    """Finds the innermost element that contains a hit; built only if there is a hit."""
 
     def __init__(self, parsed: Parsed) -> None:
         self.parsed = parsed
         self.starts = [element[2] for element in parsed.elements]
 
     def of(self, hit: IdentifierHit, expected: Expected) -> str | None:
-        """Return the place of a hit, or None when it is chance."""
+        """Return the location of a hit, or None if it is a coincidence."""
         parsed = self.parsed
         index = bisect_right(self.starts, hit.start) - 1
+        # Elements are in file order: enclosing sequences start before their content.
         while index >= 0 and parsed.elements[index][3] <= hit.start:
             index -= 1
         if index < 0 or hit.end > parsed.elements[index][3]:
-            # across elements: chance, unless in the preamble or around a delimiter that hides it
+            # Across elements it is chance, except in the preamble or around a delimiter that hides it.
             return "file" if hit.end <= 132 and stands_alone(parsed.buffer, hit, 0, 128) else None
         tag, vr, start, end, _ = parsed.elements[index]
         if hit.rule == "uid":
@@ -163,6 +167,7 @@ class _Places:
         if vr in _BINARY and tag >> 16 == _PIXEL_GROUP and parsed.transfer_syntax not in NATIVE:
             if hit.length < _LEAST_IN_COMPRESSED or not hit.one_case:
                 return None
+        # Binary values of up to 256 bytes are no images: every hit counts.
         elif vr in _BINARY and (hit.length < _LEAST_IN_NATIVE or not hit.one_case) and end - start > 256:
             return None
         if not stands_alone(parsed.buffer, hit, start, end):
@@ -175,10 +180,10 @@ class _Places:
 
 
 def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
-    """Search a file of evidence (manifest, report, JSON, log) for the identifiers of the run.
+    """Search an evidence file (manifest, report, JSON, log) for the identifiers of the run.
 
-    Parquet is searched as it lies and as the text it holds. Ids of digits alone count from 8 digits
-    on, for counts and sizes are numbers too. Findings have the place ``file``.
+    Parquet files are searched as bytes and as decoded text. IDs of digits only count from 8 digits, since
+    counts and sizes are numbers, too. The location of findings is ``file``.
     """
     with path.open("rb") as file:
         head = file.read(MAPPED_BYTES + 1)
@@ -194,7 +199,7 @@ def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
 
 
 def audit_bytes(data: bytes | mmap.mmap, search: IdentifierSearch) -> Iterator[Finding]:
-    """Search bytes that are no DICOM object."""
+    """Search bytes of a file that is not DICOM."""
     for hit in search.hits(data):
         if hit.digits and hit.length < _LEAST_DIGITS_IN_EVIDENCE:
             continue
@@ -203,13 +208,14 @@ def audit_bytes(data: bytes | mmap.mmap, search: IdentifierSearch) -> Iterator[F
 
 
 def _parquet_texts(path: Path) -> Iterator[bytes]:
-    """Yield the text columns of a Parquet file, a batch at a time, one value a line."""
+    """Yield the text columns of a Parquet file in batches, values separated."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from medsanitize.release.parquet_io import read_record_batches
 
     try:
         with pq.ParquetFile(path) as file:
+            # Compressed and dictionary-encoded columns show no value in the raw bytes.
             for batch in read_record_batches(file, 1024):
                 for column in batch.columns:
                     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

@@ -1,4 +1,4 @@
-"""The picture of the whole glass in a released slide: the very one that is stated, black but for its part."""
+"""Check the macro image of a released slide: it is the recorded image, and black outside the kept part."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any, Final
 
 Part = tuple[float, float, float, float]
-"""Left, top, right and bottom, as shares of a picture's width and height."""
+"""Left, top, right and bottom, as fractions of width and height."""
 
 _CLOSE: Final = 2
-"""How far two decoders of one JPEG may differ, of 255."""
+"""Maximum difference of two JPEG decoders per sample, of 255."""
 
 
 def is_stated(main: Path, shown: Any, digest: str, part: Part | None) -> bool:
-    """Whether a viewer's macro is the one strip of the file that has its digest.
+    """Whether the macro image of a viewer is the only strip of the file with the recorded digest.
 
     Parameters
     ----------
     main : Path
-        The TIFF.
+        The TIFF file.
     shown : PIL.Image.Image
-        What OpenSlide shows.
+        The macro image that OpenSlide returns.
     digest : str
-        SHA-256 in hex of the encoded picture that may be there.
+        SHA-256 (hex) of the encoded image in the record.
     part : Part, optional
-        Where the policy keeps the picture: all around it must be black.
+        The part that the policy keeps; everything outside must be black.
     """
     import numpy as np
     from PIL import Image
@@ -46,7 +46,7 @@ def is_stated(main: Path, shown: Any, digest: str, part: Part | None) -> bool:
 
 
 def _strips(main: Path) -> list[bytes]:
-    """The encoded pictures of pages in one piece."""
+    """Return the encoded images of pages with a single strip."""
     import tifffile
 
     try:
@@ -66,11 +66,12 @@ def _strips(main: Path) -> list[bytes]:
 
 
 def _around(picture: Any, part: Part) -> Any:
-    """The samples of a picture outside a part of it, but for pixels on its border."""
+    """Return the samples outside a part; pixels on its border belong to the part."""
     import numpy as np
 
     rows, columns = picture.shape[:2]
     outside = np.ones((rows, columns), bool)
+    # Rounded outwards: pixels on the border of the part may be kept.
     left, top = int(part[0] * columns), int(part[1] * rows)
     right, bottom = -int(-part[2] * columns // 1), -int(-part[3] * rows // 1)
     outside[top:bottom, left:right] = False

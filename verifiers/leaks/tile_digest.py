@@ -1,6 +1,6 @@
-"""The tiles of a DICOM whole-slide image, digested as those of vendors' slides are.
+"""Digest of the encoded tiles of a DICOM whole-slide image, comparable with that of vendor formats.
 
-So the same scan is found in both, where a converter took the encoded tiles as they were.
+A scan that a converter copied tile by tile into DICOM is thus found in both formats.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _WHOLE_SLIDE: Final = b"1.2.840.10008.5.1.4.1.1.77.1.6"
 """VL Whole Slide Microscopy Image Storage."""
 _SOP_CLASS: Final = 0x00080016
 _COLUMN, _ROW = 0x0048021E, 0x0048021F
-"""Column and Row Position In Total Image Pixel Matrix (PS3.3 C.8.12.6.1), of sparse tiles."""
+"""Column and Row Position In Total Image Pixel Matrix (PS3.3 C.8.12.6.1) of sparse tiles."""
 _PADDED: Final = b"\xff\xd9\0"
-"""End of a picture of odd length, in an item of even length (PS3.5 A.4)."""
+"""End of a JPEG of odd length, in a fragment of even length (PS3.5 A.4)."""
 _HEAD: Final = 8
 _ITEM: Final = struct.Struct("<HHL")
 
 
 def frames_digest(parsed: Parsed) -> str | None:
-    """A digest of the encoded frames of a whole-slide image, row by row.
+    """Return a digest of the encoded frames of a whole-slide image, row by row.
 
-    The rule is that of `verifiers.slide.tile_digests`: length and CRC-32 of each, of JPEG from the
-    scan on, so that comments, application segments and tables change nothing.
+    Computed as `medsanitize.verifiers.leaks.slide_audit.tile_digests` does: length and CRC-32 of each tile,
+    of JPEG from the first scan, so that comments, application segments and tables have no influence.
 
     Returns
     -------
     str or None
-        64 hexadecimal digits; None of other objects, of plain samples, and of frames in several fragments.
-        For the holder's eyes alone: an uncleaned copy, or the vendor's own file, has the same.
+        64 hexadecimal digits; None for other objects, native samples, and frames of several fragments. Not to
+        be published: the original file has the same digest.
     """
     if parsed.value(_SOP_CLASS) != _WHOLE_SLIDE or parsed.transfer_syntax in NATIVE:
         return None
@@ -49,7 +49,7 @@ def frames_digest(parsed: Parsed) -> str | None:
 
 
 def _frames(parsed: Parsed) -> list[Range]:
-    """Where the fragments lie, less the offset table before them and the padding behind each."""
+    """Return the ranges of the fragments, without the offset table and their padding."""
     place = next((one for one in parsed.elements if one[0] == PIXEL_DATA and one[4] < 0), None)
     if place is None:
         return []
@@ -62,11 +62,12 @@ def _frames(parsed: Parsed) -> list[Range]:
         start, at = at + _HEAD, at + _HEAD + length
         padded = parsed.buffer[at - len(_PADDED) : at] == _PADDED
         found.append((start, at - 1 if padded else at))
+    # The first item is the Basic Offset Table (PS3.5 A.4), even if empty.
     return found[1:]
 
 
 def _in_rows(parsed: Parsed, frames: Sequence[Range]) -> list[Range]:
-    """Frames by their place on the slide where each says its own; else they are in order already."""
+    """Sort frames by their stated position; without positions they are in order already."""
     axes = [
         [
             int.from_bytes(parsed.buffer[start:end], "little", signed=True)
