@@ -95,6 +95,7 @@ class SpecimenIds:
     stain: str = ""
     scanner: str = ""
 
+    # PHI must not reach logs and tracebacks.
     def __repr__(self) -> str:
         return "Place(...)"
 

@@ -26,6 +26,7 @@ class SubKeys:
     lookup: bytes
     state: bytes
 
+    # Keys must not reach logs and tracebacks.
     def __repr__(self) -> str:
         return "SubKeys(...)"
 
@@ -48,6 +49,7 @@ def derive_sub_keys(material: bytes, *, scope: str) -> SubKeys:
     def one(purpose: str) -> bytes:
         # 1 is the version of the derivation: a change of any text here changes all pseudonyms.
         info = f"medsanitize/1/{scope}/{purpose}".encode()
+        # No salt: equal keys must give equal pseudonyms, without a second value to keep.
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(material)
 
     return SubKeys(

@@ -148,17 +148,25 @@ class ReviewItem:
     before: bytes = b""
     after: bytes = b""
 
+    # PHI must not reach logs and tracebacks.
     def __repr__(self) -> str:
         return f"Doubt({self.place}, {self.rule})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sanitized:
-    """One object after sanitization, whatever its kind.
+    """Result of sanitizing one object of any kind.
 
-    ``files`` are the released files, the main one first; empty unless ``record.outcome`` is released.
-    ``links`` are the (old, new) identifiers replaced at any depth: UIDs, the PatientID, names of files.
-    They and ``doubts`` contain PHI; they are for the data controller's ledger and review.
+    Attributes
+    ----------
+    record : ObjectRecord
+    files : tuple of OutFile
+        Released files, the main one first; empty unless the outcome is ``released``.
+    links : tuple of (str, str)
+        Old and new identifiers, replaced at any depth: UIDs, the PatientID, names of files. PHI, for the
+        ledger.
+    doubts : tuple of ReviewItem
+        PHI, for the review.
     """
 
     record: ObjectRecord
@@ -166,5 +174,6 @@ class Sanitized:
     links: tuple[tuple[str, str], ...] = ()
     doubts: tuple[ReviewItem, ...] = ()
 
+    # As in `ReviewItem`: no links, no review items.
     def __repr__(self) -> str:
         return f"Sanitized({self.record.outcome}, {len(self.files)} files)"

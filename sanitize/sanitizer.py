@@ -62,7 +62,7 @@ class Sanitizer(ABC, Generic[SourceT]):
             return Sanitized(record, doubts=refused.doubts)
         except Excluded as dropped:
             return Sanitized(self._settled(Outcome.DROPPED, dropped.place, dropped.rule))
-        except RecursionError:
+        except RecursionError:  # fail closed: the stack may end before a limit is reached
             return Sanitized(self._settled(Outcome.QUARANTINED, self.nesting, "too-deep"))
 
     @abstractmethod

@@ -61,7 +61,7 @@ def find_identifying_boxes(
     chosen = {box for box in read if _unreadable(box)}
     legible = [box for box in read if box.score >= LEGIBLE]
     chosen |= {box for box in legible if cleaner.identifying(box.text, terms, noisy=True)}
-    # Words that are harmless alone may be a name together, or the value of a label such as "Name:".
+    # Harmless words may form a name together, or be the value of a label such as "Name:".
     for group in _groups(legible):
         rest = [box for box in group if box not in chosen]
         if _together(rest, cleaner, terms) or (

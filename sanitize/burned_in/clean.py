@@ -76,7 +76,7 @@ class CleaningOptions:
     everything : bool
         Blank all text.
     fixed : tuple of Area
-        Areas to blank in every frame, whatever they show.
+        Areas to blank in every frame, regardless of their content.
     decisions : tuple of ReviewDecision
         Decisions of the review on this object.
     """
@@ -290,10 +290,10 @@ class _FrameCleaner:
         sure: list[Area] = []
         for number, lane in enumerate(lanes):
             mine = self.judge(lane)
-            # Later renderings amplify noise: uncertain letters alone are no text.
+            # Later renderings amplify noise: uncertain letters without other text are ignored.
             if number and all(_is_speck(box) for box in mine):
                 continue
-            # A line that an earlier rendering shows clearly to be harmless is not judged again.
+            # A line that an earlier rendering clearly shows to be harmless is skipped.
             found += [
                 box for box in mine if not any(covered_fraction(_bounds(box), area) >= _SAME for area in sure)
             ]

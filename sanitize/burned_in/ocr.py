@@ -35,10 +35,10 @@ _CONTRAST = 48.0
 _SURE = 0.9
 # Ratio of height to width from which a patch is a vertical line.
 _UPRIGHT = 1.5
-# A patch is known if this part of it is covered by another that is at most so many times as high.
+# A patch is known if another one covers this part of it and is less than 2.5 times as high.
 _COVERED = 0.7
 _ALIKE = 2.5
-# Patches higher than this (pixels) with at most so many letters may hide small lines.
+# Patches higher than 40 pixels with at most three letters may hide small lines.
 _LARGE = 40
 _FEW = 3
 _HALF = 0.5

@@ -110,7 +110,7 @@ def native_geometry(frame: bytes, syntax: TransferSyntax, geometry: Geometry) ->
 
 def _values(samples: Samples, bits: int, signed: bool, target: Geometry) -> Samples:
     """Convert samples of a code stream with ``bits`` bits to the sign and cell size of the object."""
-    # Pixel Representation of the object decides the sign, whatever the code stream states.
+    # Pixel Representation of the object decides the sign, not the code stream.
     cells = samples.astype(np.int64)
     if target.signed and not signed:
         cells = np.where(cells >= 1 << (bits - 1), cells - (1 << bits), cells)

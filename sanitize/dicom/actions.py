@@ -76,6 +76,7 @@ def apply_rule(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, 
         return vr, value, "K:empty", ()
     if rule.action == "U" and vr == b"UI":
         return _uids(job, rule, vr, value)
+    # U also in a VR other than UI: there is no UID to replace, so the value gets a dummy.
     if rule.action in ("D", "U"):
         links = _link(job, value) if vr == b"UI" else ()
         why = "date" if vr in (b"DA", b"DT") else rule.source
@@ -88,6 +89,7 @@ def apply_rule(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, 
 def _keep(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
     """Action K, except for ages over 89, texts with the patient's names and malformed values."""
     if vr == b"UI":
+        # A malformed UID may be any text, which the option does not cover.
         texts = value.decode("latin-1").rstrip(" \0").split("\\")
         if all(_UID.fullmatch(text) and len(text) <= 64 for text in texts):
             return vr, value, "K:option", ()
@@ -134,6 +136,7 @@ def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, valu
         return _age(job, rule, tag, vr, value)
     if vr in BULK_VRS:
         return _bulk(job, scope, rule, tag, vr, value)
+    # PN, AE and UR: names and addresses are never kept without a rule.
     return remove_by_type(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
 
 
@@ -141,6 +144,7 @@ def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) 
     """Whether the value has enough numbers to encode text, in an attribute outside the IOD with VM 1-n."""
     if rule.source != "unlisted" or most_values(tag) is not None or scope.belongs(tag):
         return False
+    # Bytes of a text are hardly ever tags of the dictionary.
     if vr == b"AT":
         return not all(value[at : at + 4] in _known_tags() for at in range(0, len(value), 4))
     size = NUMBER_SIZES.get(vr)
@@ -182,6 +186,7 @@ def _number_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: byt
     if all(not part.strip(b" \0") or pattern.fullmatch(part) for part in value.split(b"\\")):
         numbers = job.subject.ban.numbers
         found = _ID_DIGITS.findall(value.decode("ascii"))
+        # With and without leading zeros: writers pad patient numbers differently.
         if not numbers or numbers.isdisjoint([*found, *(digits.lstrip("0") for digits in found)]):
             return vr, value, "K:unchanged", ()
         return remove_by_type(job, rule, tag, vr, value, "known-identifier")
@@ -225,6 +230,7 @@ def _age(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Out
     if not match:
         return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if int(match[1]) * _YEARS[match[2]] > _OLDEST:
+        # HIPAA allows one category of age 90 or older.
         return vr, b"090Y", "C:age-over-89", ()
     return vr, value, "K:unchanged", ()
 
@@ -233,6 +239,7 @@ def _bulk(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, value
     """Keep binary data only in attributes that the standard defines for samples, in their IOD."""
     allowed = dictionary().get(tag, ())
     sample = tag in _BULK_OB or (bool(allowed) and b"OB" not in allowed and b"UN" not in allowed)
+    # Pixel data of items, such as icons, is not read for text.
     astray = not scope.belongs(tag) or (scope.path and tag >> 16 == 0x7FE0)
     if not sample or astray or tag >> 16 not in _BULK_GROUPS:
         return remove_by_type(job, rule, tag, vr, value, "binary")

@@ -69,7 +69,7 @@ def may_show_text(values: Mapping[str, str]) -> bool:
         return True
     if not values.get("SOPClassUID") or values.get("Modality", "").strip().upper() not in _SLICES:
         return True
-    # The IODs of slices allow no color (PS3.3 A.3, A.4): a color image is a capture, whatever its class.
+    # The IODs of slices allow no color (PS3.3 A.3, A.4): a color image of their class is a capture.
     if not values.get("PhotometricInterpretation", "MONOCHROME2").strip().upper().startswith("MONOCHROME"):
         return True
     if f"{values['SOPClassUID']}.".startswith(_TEXT_SOP_CLASSES):

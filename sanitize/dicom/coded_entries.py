@@ -66,6 +66,7 @@ def code_value(job: ObjectState, tag: int, vr: bytes, value: bytes, scheme: byte
     """
     text = value.decode("latin-1").strip(" \0")
     designator = scheme.decode("latin-1").strip(" \0")
+    # Many patient numbers have the form of a code: those that are known are never plausible.
     named = is_named(text, job.subject.ban)
     job.code = (designator, text)
     if known_code(designator, text) is not None or (plausible_code(designator, text) and not named):

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from medsanitize.policies.model import Dates
 from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 
+# Days: at least about a month, at most five years.
 _SHORTEST, _LONGEST = 30, 1825
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})")
 _DT = re.compile(r"(\d{4})(\d{2})?(\d{2})?((?:\d{2}){0,3}(?:\.\d{1,6})?)([+-]\d{4})?")
@@ -34,6 +35,7 @@ def shift_days(keys: SubKeys, patient: str, dates: Dates) -> int:
         Days to add to every date: 30 to 1825 in either direction.
     """
     digest = keyed_mac(keys.dates, patient)
+    # 64 bits: the bias of the modulo below is negligible.
     span = int.from_bytes(digest[:8], "big")
     sign = 1 if digest[8] & 1 else -1
     if dates.keep_weekday:

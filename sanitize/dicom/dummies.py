@@ -55,6 +55,7 @@ def _dated(job: ObjectState, vr: bytes, value: bytes, parts: tuple[str, ...]) ->
         return b"%03dY" % (20 + number % 60)
     if vr == b"TM":
         return b"%02d%02d%02d" % (number % 24, number // 24 % 60, number // 1440 % 60)
+    # A valid date is changed like all others, so that the order of events is preserved.
     moved = job.date(text) if vr == b"DA" else job.datetime(text)
     if moved is None:
         moved = next(day for day in _days(number) if day not in job.subject.dates)

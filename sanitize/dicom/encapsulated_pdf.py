@@ -115,6 +115,7 @@ def put_document(out: list[bytes], layout: Layout, document: bytes) -> None:
     put_element(out, layout, MIME_TYPE, encode_element(layout, MIME_TYPE, b"LO", b"application/pdf"))
     length = len(document).to_bytes(4, "big" if layout.big else "little")
     put_element(out, layout, LENGTH, encode_element(layout, LENGTH, b"UL", length))
+    # The rebuilt document has no components of other media types.
     put_element(out, layout, MIME_TYPES, None)
     put_element(out, layout, _BURNED_IN, encode_element(layout, _BURNED_IN, b"CS", b"NO"))
 

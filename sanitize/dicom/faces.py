@@ -69,6 +69,7 @@ def check_face(texts: Mapping[str, str], has_pixels: bool, face: SeriesFace | No
     if wanted == "ignore":
         return FaceCheck(CheckResult.NOT_RUN)
     strict = wanted in ("quarantine", "deface")
+    # A photograph has no plane in which a face could be cut.
     if photograph:
         return _found("photograph-of-person", strict)
     if face is None:

@@ -146,6 +146,7 @@ def _scan(
 
 
 def _known(category: str, text: str) -> Iterator[KnownValue]:
+    # A DT value begins with its date; an empty PN may consist of delimiters only.
     for part in text.split("\\"):
         value = part.strip()[:8] if category == "date" else part.strip()
         if value.strip("^") and len(value) <= _LONGEST:

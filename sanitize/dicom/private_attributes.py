@@ -66,6 +66,7 @@ def private_element(
     block = group << 8 | number >> 8
     creator = privates.creators.get(block)
     safe = walk.safe_private.get((group, creator[0], number & 0xFF)) if creator else None
+    # Implicit VR and UN do not state the VR; any other one contradicts the list.
     if safe is None or creator is None or vr not in (b"", b"UN", safe.vr.encode()):
         return PRIVATE
     value = bytes(walk.buf[start:stop])

@@ -120,9 +120,11 @@ def walk_dataset(
             if vr in LONG_VRS:
                 if end - pos < 12:
                     raise Quarantined("truncated", tag_path_text(scope.path))
+                # Two reserved bytes and a 32-bit length (PS3.5 7.1.2).
                 length = long_unpack(buf, start)[0]
                 start = pos + 12
             elif vr not in SHORT_VRS:
+                # Item Delimitation Item, which has no VR in any layout (PS3.5 7.5).
                 if group == 0xFFFE and number == 0xE00D and delimited:
                     pos += 8
                     break
@@ -163,6 +165,7 @@ def walk_dataset(
             elif group & 1:
                 privates = privates or PrivateBlocks()
                 piece = private_element(walk, scope, privates, tag, vr, start, stop, out)
+                # The creator of a second block is written after the attributes of the first.
                 ordered = ordered and not privates.written
             elif length <= _REMEMBERED:
                 raw = buf[pos:stop]
@@ -185,7 +188,7 @@ def walk_dataset(
         rules += piece[1]
         if piece[2]:
             links += piece[2]
-    else:
+    else:  # no break: the delimiter of the item is missing
         if delimited:
             raise Quarantined("truncated", tag_path_text(scope.path))
     # Private creators apply no rule, but take memory as well.
@@ -265,10 +268,13 @@ def _settle(
 ) -> Piece:
     """Rewrite a public element of defined length."""
     group = tag >> 16
+    # Group lengths (retired, PS3.5 7.2) would be wrong after rewriting.
     if not tag & 0xFFFF:
         return _GROUP_LENGTH
     if 0x6000 <= group <= 0x60FF or 0x5000 <= group <= 0x50FF:
         return collect_overlay(walk, scope, tag, raw[len(raw) - (stop - start) :])
+    # Attributes that are not in the dictionary may contain anything; command elements are no part of an
+    # object.
     known = dictionary().get(tag)
     if known is None or group < 8 or group == 0xFFFE:
         return _UNKNOWN
@@ -348,6 +354,7 @@ def _sequence_piece(
     walk.rules, walk.links = [], []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
+        # The attribute requires at least one item (PS3.3 C.17.3).
         if tag == CONTENT_SEQUENCE and not content:
             return b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)
         return encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)

@@ -194,6 +194,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
         scope = book.scope(sop_class)
         stated = deidentification_attributes.deidentification_elements(layout, self._policy.dicom)
+        # An IOD that requires the attribute keeps the source's value unless the face check sets another.
         if book.rule(scope, deidentification_attributes.FEATURES).type == "1":
             del stated[deidentification_attributes.FEATURES]
         rows = [(tag, chunk, "D:statement") for tag, chunk in stated.items()]
@@ -201,6 +202,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             rows.append((_PATIENT_ID, encode_element(layout, _PATIENT_ID, b"LO", pseudonym), "D:pseudonym"))
             if book.override(_NAME) is None:
                 rows.append((_NAME, encode_element(layout, _NAME, b"PN", pseudonym), "D:pseudonym"))
+        # IODs without a patient, such as color palettes, must not get one.
         else:
             rows += [(tag, b"", "X:patient") for tag in (_PATIENT_ID, _NAME)]
         for tag, uid in made.items():
@@ -254,6 +256,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
                 layout, self._policy.dicom.options, rules
             ),
         )
+        # From the rewritten data set, so that the record has no identifier of the source.
         uids = {tag: first_text(out, layout, tag) for tag in (_SOP, _STUDY, _SERIES)}
         uids[_SOP] = uids[_SOP] or walk.job.uid(walk.text(_SOP))
         image = geometry if pixels.pieces else None
@@ -267,6 +270,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             study=uids[_STUDY],
             series=uids[_SERIES],
             instance=uids[_SOP],
+            # Any other value could be free text, and the manifest is published.
             modality=modality if modality in defined_terms().get(_TEXTS["Modality"], ()) else "",
             sop_class=done.sop_class,
             transfer_syntax=container.syntax.uid,
@@ -297,6 +301,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return pixels
 
     def _refuse_subject(self, walk: WalkState) -> None:
+        # Two values are two patients or instances: one pseudonym or UID cannot stand for both.
         if "\\" in walk.text(_PATIENT_ID):
             raise Quarantined("two-patient-ids", "(0010,0020)")
         if "\\" in walk.text(_SOP):

@@ -37,6 +37,7 @@ _RULES = {
 # The concepts are DCM codes of six digits; a match in the encoded item needs no parsing of nested codes.
 _CODE = re.compile(rb"(?<!\d)(1[12]\d{4})(?!\d)")
 _NUMBER = re.compile(rb"(?<![\d.])\d{2,}")
+# Private concepts have unknown codes: their meanings are searched for these words.
 _PLACES = re.compile(
     rb"(?:institution|hospital|facility|clinic|organi[sz]ation|department|observer|operator|physician|author"
     rb"|technologist|radiologist|patient)(?:'s)? (?:name|address|id|identifier|login name|number)"

@@ -54,6 +54,7 @@ def apply_cuts(
         ``face-not-removed`` where frames have no position or cannot be written without loss.
     """
     places = _places(header, syntax)
+    # A frame without a position may show the face.
     if len(places) != geometry.frames or any(at.plane is None for at in places):
         raise _not_removed()
     changed = 0

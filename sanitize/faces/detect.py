@@ -25,6 +25,7 @@ from medsanitize.sanitize.faces.volume import STEP, Mask, Volume
 FaceFinding = Literal["none", "unsure", "face"]
 # Area of a voxel within its plane, in cm2.
 _AREA = STEP * STEP / 100
+# Values above are body, not air, and bone, not soft tissue.
 _SKIN_HU, _BONE_HU = -300.0, 220.0
 
 
@@ -142,6 +143,7 @@ def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
     areas = cases[run].sum(axis=(1, 2))
     widest = cases[run[int(areas.argmax())]]
     rows, columns = np.flatnonzero(widest.any(axis=1)), np.flatnonzero(widest.any(axis=0))
+    # Bone and scalp add 14 mm at either end of the brain.
     length = rows[-1] - rows[0] + 1 + 28 / STEP
     whole = run[0] >= 2 and areas[0] <= 0.6 * areas.max()
     top = max(0, int(run[0] - 16 / STEP)) if whole else int(run[0])
@@ -183,8 +185,10 @@ def _by_shape(volume: Volume, tissue: Mask, modality: str) -> FaceDetection:
     areas = sizes[upper, 0] * _AREA
     tops_out = bool(areas[0] <= (0.6 if top >= 1 and volume.inside[top - 1].any() else 0.35) * areas.max())
     head = _head_of(body[upper], top, tops_out)
+    # More than half a meter of a body probably includes the head: only missing skin excludes a face.
     if modality != "CT" and planes * STEP > 500:
         return _unless_no_skin(volume, tissue, head)
+    # Two regions of similar size are limbs.
     limbs = np.median(sizes[upper, 1] / np.maximum(1, sizes[upper, 0])) >= 0.5
     if limbs or not _head_sized(body[upper], volume.inside[upper]):
         return NOTHING

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medsanitize.sanitize.faces.slice_geometry import Plane, read_plane
 from pydicom.dataset import Dataset
 
+# What pydicom raises when it converts malformed values.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 

@@ -119,6 +119,7 @@ def read_slice(data: Buffer, limits: Limits) -> SliceHeader | None:
         columns=int.from_bytes(found.get(_COLUMNS, b"")[:2], order),  # type: ignore[arg-type]
         frames=_count(texts.get(_FRAMES, "")),
         numbers=tuple(_numbers(texts.get(tag, "")) for tag in (_POSITION, _ORIENTATION, _SPACING)),
+        # Localizers of CT are projections; those of MR are slices.
         projection=modality == "CT" and any("LOCALIZER" in kind or "SCOUT" in kind for kind in kinds),
         elsewhere=_elsewhere(texts),
     )

@@ -15,7 +15,7 @@ Mask = npt.NDArray[np.bool_]
 
 STEP = 4.0
 """mm between voxels of a coarse volume, in every direction."""
-# 1.5 cubic meters: bounds the memory, whatever positions a header states.
+# 1.5 cubic meters: malformed positions must not exhaust the memory.
 _MOST_VOXELS = 24_000_000
 
 
@@ -75,7 +75,7 @@ def coarse_volume(planes: Sequence[Plane], image: Callable[[int], npt.NDArray[An
     """
     kept = needed_slices(planes)
     used = [planes[index] for index in kept]
-    # Each slice is reduced at once, so that only one is in memory in full resolution.
+    # Each slice is reduced when it is read, so that only one is in memory in full resolution.
     pooled = [_pooled(image(index), plane) for index, plane in zip(kept, used, strict=True)]
     points = np.array([corner for plane in used for corner in plane.corners()])
     low, high = points.min(axis=0), points.max(axis=0)
@@ -124,7 +124,7 @@ class _Stack:
         # The center of a block is not that of its first pixel.
         self.shift = ((self.pitch[0] - first.pitch[0]) / 2, (self.pitch[1] - first.pitch[1]) / 2)
         gaps = np.diff(self.heights)
-        # Distance (mm) up to which a slice fills the gap to the next; wider gaps stay outside.
+        # Distance (mm) up to which a slice fills the gap to the next; the rest of the gap is outside.
         self.reach = min(12.0, max(STEP, float(np.median(gaps)) if len(gaps) else STEP)) * 0.75
 
     def sample(
