@@ -83,6 +83,7 @@ def render_page(page: Page) -> bytes:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    # StrictUndefined: a typo in the template fails instead of leaving a cell empty.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

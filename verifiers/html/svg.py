@@ -16,7 +16,9 @@ SECOND: Final = "#c2571a"
 _SOFT: Final = "#5a6562"
 _NAMED = re.compile(r' (?:xmlns(?::\w+)?|version)="[^"]*"')
 _STYLE: Final[Any] = {
+    # A fixed salt, since matplotlib draws the ids of elements at random otherwise.
     "svg.hashsalt": "medsanitize",
+    # Text stays text: searchable, and readable by screen readers.
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 9,
@@ -54,6 +56,7 @@ def draw(paint: Callable[[Axes], Any], *, width: float = 4.6, height: float = 3.
 
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
+        # Not pyplot, which has global state and may need a display.
         FigureCanvasSVG(figure)
         paint(figure.add_subplot())
         file = io.StringIO()

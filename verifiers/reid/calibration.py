@@ -349,6 +349,7 @@ def _refuse(constant: str) -> float:
 def _checked(facts: Any) -> Calibration:
     """Rebuild a calibration, or raise ValueError, TypeError or KeyError."""
     names = {one.name for one in fields(Calibration)}
+    # Unknown members are refused: a later format may give the others a different meaning.
     if set(facts) != {"format", *names} or facts["format"] != _FORMAT:
         raise ValueError
     scores = [*facts["genuine"], *facts["disjoint"], *(score for score, _ in facts["curve"])]
@@ -367,6 +368,7 @@ def _checked(facts: Any) -> Calibration:
     falling = [reached for _, reached in found.curve]
     if not (in_order and found.genuine and found.disjoint and falling):
         raise ValueError
+    # Every pair reaches the lowest score of the curve, and at least one the highest.
     if falling != sorted(falling, reverse=True) or falling[0] != found.pairs or falling[-1] < 1:
         raise ValueError
     return found

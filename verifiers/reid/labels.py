@@ -179,6 +179,7 @@ def _labels(
     return Labels(
         paths=tuple(found),
         patients=tuple(texts[columns.patient_id][row] for row in rows),
+        # Tables spell views in any case, DICOM in capitals.
         views=tuple(views[row].upper() for row in rows),
         offset_days=np.array([_day(days[row], row) for row in rows], dtype=np.float64),
         extra={
@@ -214,6 +215,7 @@ def _require(texts: Mapping[str, list[str]], columns: LabelColumns, split: str |
         needed["split"] = "the split"
     for one in fields(columns):
         name = getattr(columns, one.name)
+        # A renamed column must exist even where it is optional: a missing one is a typo.
         if name not in texts and (one.name in needed or name != one.default):
             meaning = needed.get(one.name, one.name)
             raise UsageError(
@@ -248,10 +250,12 @@ def _csv(table: Path) -> Any:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
+    # The names first: pyarrow takes types by column name only.
     with pacsv.open_csv(table, read_options=pacsv.ReadOptions(block_size=2**24)) as reader:
         names = reader.schema.names
     # Without types pyarrow would read patient 007 as 7.
     options = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    # Free text such as findings may contain line breaks.
     parse = pacsv.ParseOptions(newlines_in_values=True)
     return pacsv.read_csv(table, parse_options=parse, convert_options=options)
 
@@ -271,4 +275,5 @@ def _texts(found: Any) -> Iterator[tuple[str, list[str]]]:
         if pa.types.is_nested(column.type):
             continue
         values = column.to_pylist()
+        # value != value: NaN marks missing values in tables that pandas wrote.
         yield name, ["" if value is None or value != value else str(value).strip() for value in values]

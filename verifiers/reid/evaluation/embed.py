@@ -91,6 +91,7 @@ def embed_files(
     places: list[int] = []
     parts: list[list[NDArray[np.float32]]] = []
     excluded: Counter[str] = Counter()
+    # process_cpu_count (Python 3.13) respects the CPU affinity, cpu_count does not.
     threads = min(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1, 8)
     pool = ThreadPoolExecutor(threads)
     try:

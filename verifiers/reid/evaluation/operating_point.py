@@ -100,6 +100,7 @@ def threshold_metrics(
         except UsageError:
             return None
     threshold = np.array([point.threshold for point in points])[half]
+    # Pairs across the halves are left out: their patients have different thresholds.
     compared = pairs.sizes * (half[:, None] == half)
     above = count_above(scores, patients, threshold) * (compared > 0)
     matched = pairs.genuine.scores >= threshold[pairs.genuine.patients]
@@ -109,6 +110,7 @@ def threshold_metrics(
     def numbers(drawn: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         recall = ratio(drawn @ own_above, drawn @ own)
         false = ratio(quadratic(drawn, above), quadratic(drawn, compared))
+        # Genuine and impostor pairs have equal weight, so that precision does not depend on their numbers.
         precision = ratio(recall, recall + false)
         return {
             "accuracy": (recall + 1 - false) / 2,

@@ -104,8 +104,10 @@ class AllPairs:
         by_own, by_two = off @ lost_own, quadratic(off, self.lost) / 2
         lost = total + by_own + off @ self.lost.sum(axis=1) + by_two + quadratic(off, self.lost_by)
         if total:
+            # The third-order term needs triples of patients, which are not stored: estimated in proportion.
             lost = lost + by_own * by_two / total
         compared = (drawn @ own) * quadratic(drawn, self.sizes) / 2
+        # The estimated term can leave the range of a probability.
         return np.clip(1 - ratio(lost, compared), 0, 1)
 
     def calibration(self, chosen: NDArray[np.bool_] | None = None) -> Calibration:

@@ -95,6 +95,7 @@ def rank(
         count = int(mates.sum())
         if not count:
             continue
+        # Images of the patient that may not be mates are removed: neither hits nor misses.
         gallery = np.flatnonzero(mates | ~same)
         alike = scores[query, gallery]
         # All images that reach the R-th best score: the order of ties must not depend on the partition.

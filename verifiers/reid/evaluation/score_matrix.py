@@ -23,6 +23,7 @@ def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     import numpy as np
 
+    # float64: for near vectors the difference of squares cancels.
     exact = np.asarray(vectors, dtype=np.float64)
     squares = np.einsum("ij,ij->i", exact, exact)
     scores = np.empty((len(exact), len(exact)), dtype=np.float32)

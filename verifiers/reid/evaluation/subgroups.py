@@ -154,6 +154,7 @@ def _parts(names: NDArray[np.str_], counted: list[str]) -> Iterator[tuple[str, N
 
 def _times(labels: Labels, pairs: AllPairs) -> list[str]:
     apart = abs(labels.offset_days[pairs.genuine.first] - labels.offset_days[pairs.genuine.second])
+    # An unknown time (NaN) is not below any limit.
     return [next((name for most, name in _TIMES if days <= most), _UNKNOWN) for days in apart.tolist()]
 
 

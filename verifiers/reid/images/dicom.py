@@ -117,6 +117,7 @@ def _decoded(ds: Dataset, frame: int, frames: int) -> tuple[NDArray[np.float32] 
     from pydicom.pixels.utils import pixel_array
 
     geometry = _geometry(ds, frames)
+    # Before decoding: a small file can declare a huge frame.
     if geometry.rows * geometry.columns * geometry.samples * 4 > MOST_FRAME_BYTES:
         raise UnreadablePicture("too-large", "pixels")
     if ds.file_meta.TransferSyntaxUID.is_encapsulated:
@@ -125,6 +126,7 @@ def _decoded(ds: Dataset, frame: int, frames: int) -> tuple[NDArray[np.float32] 
         found = _cells(pixel_array(ds, index=frame), geometry, geometry.bits_stored, geometry.high_bit)
     if geometry.photometric == "PALETTE COLOR":
         colours = apply_color_lut(found, ds)
+        # A palette may have an alpha channel.
         return colours[..., :3].astype(np.float32) / np.float32(np.iinfo(colours.dtype).max), found
     if geometry.samples == 1:
         return None, found
@@ -196,6 +198,7 @@ def _view(ds: Dataset) -> str:
 
 
 def _codes(ds: Dataset) -> Iterator[str]:
+    # A malformed sequence is no reason to reject the image.
     with suppress(AttributeError, TypeError):
         for item in ds.get("ViewCodeSequence") or ():
             yield str(item.get("CodeValue") or "")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Percent of the values that are clipped at either end where the range is unknown.
 TAIL = 0.5
+# More samples than about this many hardly change a percentile.
 _SAMPLED = 1 << 19
 
 
@@ -55,9 +56,11 @@ def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.
     found = _voi(values, places)
     if found is None or found.min() == found.max():
         found = _plain(values, ends, _padding(stored, ds))
+    # Not before the window: the minimum is white after any VOI transformation (C.7.6.3.1.2).
     if str(ds.get("PhotometricInterpretation", "")) == "MONOCHROME1":
         found = 1 - found
     padding = _padding(stored, ds)
+    # Black whatever the window, since padding is no anatomy.
     if padding is not None:
         found = np.where(padding, np.float32(0), found)
     return np.ascontiguousarray(found, np.float32)
@@ -127,6 +130,7 @@ def _modality(
     slope, intercept = 1.0, 0.0
     for place in places:
         found = _number(place.get("RescaleSlope")), _number(place.get("RescaleIntercept"))
+        # A slope of 0 would erase the image.
         if found[0] is not None and found[1] is not None and found[0] != 0:
             slope, intercept = found[0], found[1]
             break

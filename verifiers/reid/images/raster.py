@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Largest image that is decoded, as float32 samples.
 MOST_BYTES = 512 << 20
+# Pillow tries no other decoder: each one is attack surface for a hostile file.
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _NEW_SUBFILE_TYPE = 254
 _PHOTOMETRIC = 262
@@ -42,6 +43,7 @@ def read_raster(path: Path) -> ImageArray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=_FORMATS) as image:
+                # By the header, before Pillow allocates the pixels.
                 if image.width * image.height * _channels(image.mode) * 4 > MOST_BYTES:
                     raise UnreadablePicture("too-large", "pixels")
                 pixels = _pixels(ImageOps.exif_transpose(image), _is_inverted(image))

@@ -78,6 +78,7 @@ def _whole(path: Path) -> ImageArray:
         return ImageArray(read_slide(path), Modality.SLIDE) if picture is None else picture
     if form != "png" and is_slide(path):
         return ImageArray(read_slide(path), Modality.SLIDE)
+    # A CZI slide that OpenSlide cannot read is reported as a slide, not as an unknown file.
     if head[:10] == b"ZISRAWFILE":
         raise UnreadablePicture("slide-not-readable", "slide")
     if form is None:

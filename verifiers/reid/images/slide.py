@@ -23,6 +23,7 @@ EDGE = 512
 # Side of the central crop, in pixels of the whole slide: the input size of the networks in the paper.
 CROP = 224
 _MOST_BYTES = 512 << 20
+# Otsu's method splits any histogram: below this saturation is only the noise of empty glass.
 _LEAST_SATURATION = 0.04
 _BINS = 256
 
@@ -62,6 +63,7 @@ def _whole(slide: Any) -> NDArray[np.float32]:
     left, top, wide, high = _bounds(slide)
     longer = max(wide, high)
     fitting = [n for n, down in enumerate(slide.level_downsamples) if longer / down >= EDGE]
+    # Levels are sorted from the largest to the smallest.
     level = fitting[-1] if fitting else 0
     down = slide.level_downsamples[level]
     size = max(round(wide / down), 1), max(round(high / down), 1)
@@ -70,6 +72,7 @@ def _whole(slide: Any) -> NDArray[np.float32]:
     region = slide.read_region((left, top), level, size)
     ground = "#" + str(slide.properties.get("openslide.background-color", "FFFFFF"))
     flat = Image.new("RGB", region.size, ground)
+    # Regions that were not scanned are transparent.
     flat.paste(region, mask=region.getchannel("A"))
     return downscale(np.asarray(flat))
 
@@ -91,6 +94,7 @@ def _bounds(slide: Any) -> tuple[int, int, int, int]:
     wide, high = slide.dimensions
     names = ("x", "y", "width", "height")
     said = [str(slide.properties.get(f"openslide.bounds-{name}", "")) for name in names]
+    # isascii: isdigit() accepts superscript digits, which int() refuses.
     if not all(one.isascii() and one.isdigit() for one in said):
         return 0, 0, wide, high
     left, top, across, down = (int(one) for one in said)

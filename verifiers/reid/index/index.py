@@ -125,6 +125,7 @@ def build_index(
     count = write_parts(folder, batches, dimension)
     about = IndexMetadata(dimension, count, model, {})
     with storage_errors():
+        # Shards of an earlier index would become part of the new metadata.
         remove_shards(folder)
         if count > exact_up_to:
             vectors = map_vectors(folder, about)

@@ -96,6 +96,7 @@ def write_parts(
                             "Embed the images again with one model",
                         )
                     if writer is None:
+                        # Created first, since ParquetWriter would use the default mode.
                         _private(folder / ROWS).close()
                         writer = pq.ParquetWriter(folder / ROWS, rows.schema, write_page_checksum=True)
                     file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
@@ -144,6 +145,7 @@ def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
         facts: dict[str, Any] = json.loads(content)
         known = digest in (None, sha256(content).hexdigest()) and facts.pop("format") == _FORMAT
         about = IndexMetadata(**facts)
+        # Known names only: the metadata cannot name files outside the folder.
         named = {VECTORS, ROWS, *(shard_name(number) for number in range(about.shards))}
         whole = known and set(about.files) == named and bool(about.shards) == bool(about.probes)
         # Verified before any library opens a file: faiss trusts what it reads.

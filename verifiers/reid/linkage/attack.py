@@ -181,6 +181,7 @@ def linked_patients(one: SimilarityPool) -> NDArray[np.bool_]:
     """Which of the linkable patients have a probe that was assigned to them."""
     import numpy as np
 
+    # argmax returns the first of equal values: the smallest index.
     found = one.background[np.argmax(one.similarity, axis=1)]
     return np.isin(one.patients, one.probes[found == one.probes])
 
@@ -189,6 +190,7 @@ def _by_probes(one: SimilarityPool, patients: NDArray[np.intp]) -> Iterator[Samp
     """Random draws by number of probes, of the same patients each time, so that the draws are comparable."""
     import numpy as np
 
+    # Of a dataset against itself, one image of each patient is the background.
     counts = np.array([np.sum(one.probes == patient) for patient in patients]) - int(one.same)
     # At least a quarter of the patients have this many probes.
     most = min(int(np.quantile(counts, 0.75, method="lower")), _PROBES)
@@ -200,6 +202,7 @@ def _by_probes(one: SimilarityPool, patients: NDArray[np.intp]) -> Iterator[Samp
 def _draws(one: SimilarityPool, patients: NDArray[np.intp], size: int, probes: int | None) -> SampledLinkage:
     import numpy as np
 
+    # A stream of its own for each setting, so that the others do not change when one is added.
     rng = np.random.default_rng((_SEED, size, probes or 0))
     hits, took = np.zeros(len(patients)), np.zeros(len(patients))
     rates = []
@@ -249,4 +252,5 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
     exact = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    # A zero vector is similar to nothing.
     return exact / np.where(lengths > 0, lengths, 1)

@@ -10,6 +10,7 @@ from medsanitize.release.summary import Guideline
 from medsanitize.verifiers.reid.calibration import Rate
 from medsanitize.verifiers.reid.linkage.attack import REPEATS, LinkageAttack
 
+# The reason that `embed_files` gives for objects without pixel data.
 NO_IMAGE: Final = "not readable: no-pixels"
 
 

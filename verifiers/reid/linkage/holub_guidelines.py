@@ -123,6 +123,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
                 counts["slides"] += 1
                 blocks[row["slide_block"] or ""] += 1
     options = policy.dicom.options
+    # The empty name collects slides of unknown block.
     without = blocks.pop("", 0)
     return ChecklistFacts(
         anonymous=policy.release.mode == "anonymous",
@@ -136,6 +137,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
         uncompared=counts["uncompared"],
         found_before=counts["found before"],
         matched=counts["matched"],
+        # Without an overlap policy the check runs for no object, and not_run says nothing.
         undecided=counts["undecided"] if policy.overlap is not None else 0,
         blocks=len(blocks),
         shared_blocks=sum(count > 1 for count in blocks.values()),
@@ -202,6 +204,7 @@ def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[
         )
     if linked is not None and linked.errors:
         return "not_met", f"{told} Records of patients who are in both count as linked."
+    # Fail closed: met only if every object was compared and an attack bounds Rs.
     if facts.uncompared or linked is None:
         compared = (
             f"{facts.uncompared:,} objects were not compared with earlier releases."
@@ -235,6 +238,7 @@ def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
 
 
 def _inference() -> tuple[Standing, str]:
+    # Never met: no measurement here can rule out inference.
     return _NEEDS, "What can be inferred from the images, such as rare diagnoses, was not measured."
 
 

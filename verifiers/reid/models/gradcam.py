@@ -90,6 +90,7 @@ def open_attention_model(folder: Path) -> AttentionModel:
     network = build_network(config.network).eval()
     try:
         weights = load(files.content[WEIGHTS])
+        # The score is no part of the network, whose state must match exactly.
         score = {name: weights.pop(name) for name in (WEIGHT, BIAS) if name in weights}
         network.load_state_dict(weights)
     except (SafetensorError, RuntimeError):
@@ -153,9 +154,11 @@ def attention_maps(model: AttentionModel, one: ImageArray, other: ImageArray) ->
         hook.remove()
     side = config.preprocessing.size
     heat = torch.zeros(2, side, side)
+    # One entry per scale at which the network sees the image.
     for slope, maps in zip(slopes, seen, strict=True):
         contributed = (slope * maps).sum(1, keepdim=True).relu().detach()
         heat += torch.nn.functional.interpolate(contributed, (side, side), mode="bilinear")[:, 0]
+    # Without a positive contribution the map remains zero.
     heat /= heat.amax((1, 2), keepdim=True).clamp(min=1e-30)
     return Attention(_grey(prepared, config), heat.numpy())
 

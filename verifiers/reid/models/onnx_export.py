@@ -78,12 +78,14 @@ def to_onnx(network: nn.Module, size: int) -> bytes:
             names[node] = _write(node, network, writer, names)
     images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, size, size])
     vectors = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", length])
+    # Gives the output its name, whichever node computed it.
     writer.nodes.append(helper.make_node("Identity", [result], ["vectors"]))
     graph = helper.make_graph(writer.nodes, "network", [images], [vectors], writer.constants)
     model = helper.make_model(
         graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)], producer_name=""
     )
     onnx.checker.check_model(model)
+    # The digest of the model covers these bytes.
     return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -253,6 +255,7 @@ def _cat(writer: _Writer, values: list[str], dim: int = 0) -> str:
 
 def _flip(writer: _Writer, value: str, dims: Any) -> str:
     axes = [dims] if isinstance(dims, int) else list(dims)
+    # ONNX has no flip: a slice with step -1, whose end must lie before the first element.
     edges = [np.full(len(axes), edge, np.int64) for edge in (-1, np.iinfo(np.int64).min)]
     steps = np.full(len(axes), -1, np.int64)
     names = [writer.constant(one) for one in (*edges, np.array(axes, np.int64), steps)]

@@ -200,6 +200,7 @@ def _window(rows: int, columns: int, how: Preprocessing) -> tuple[Window, Window
     return (0, rows, size), (0, columns, size)
 
 
+# Images of one detector share their size, and with it these weights.
 @lru_cache(maxsize=256)
 def _weights(length: int, start: float, seen: float, target: int) -> Any:
     """Weights of ``length`` pixels in each of ``target`` scaled ones: a triangle as wide as the scale.

@@ -69,4 +69,5 @@ def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Logistic function, without overflow."""
     import numpy as np
 
+    # tanh saturates where exp would overflow.
     return np.asarray(0.5 * (1 + np.tanh(0.5 * values)), np.float32)

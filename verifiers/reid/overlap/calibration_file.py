@@ -54,6 +54,7 @@ def read_calibration_file(text: str) -> CalibrationFile:
     """
     try:
         facts = json.loads(text)
+        # "genuine" is a member of a bare calibration, as it is stored in a model folder.
         if not isinstance(facts, dict) or not _MEMBERS & facts.keys() or "genuine" in facts:
             raise UsageError(
                 "The calibration does not say which models it is of",
@@ -65,4 +66,5 @@ def read_calibration_file(text: str) -> CalibrationFile:
         calibration = Calibration.from_json(json.dumps(facts["calibration"]))
         return CalibrationFile(Modality(facts["modality"]), facts["models"], calibration)
     except (ValueError, TypeError, KeyError, RecursionError):
+        # RecursionError: json raises it for deeply nested input.
         raise IntegrityError("The calibration is damaged", "Make it again") from None

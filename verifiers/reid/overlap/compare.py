@@ -126,6 +126,7 @@ def compare(
     tuple of ImagePair
         Matches and the most similar non-matches; no pair of images occurs twice.
     """
+    # Where different patients of a dataset have nearly equal hashes, such hashes prove no copy.
     trusted = is_hash_discriminative(datasets[0]) and is_hash_discriminative(datasets[1])
     named = tuple(_ids(datasets, numbers)) if same_ids else ()
     equal_or_named: dict[tuple[int, int], ImagePair] = {}
@@ -158,6 +159,7 @@ def _evidence(
 ) -> Evidence:
     """Count the evidence that the verdict rests on."""
     decided = Counter((pair.decision, pair.basis) for pair in without_models)
+    # Without thresholds the output of a model is no evidence.
     judged = {modality: one for modality, one in told.items() if modality in limits}
     unread = Counter(datasets[0].unread) + Counter(datasets[1].unread)
     return Evidence(
@@ -268,6 +270,7 @@ def _by_model(
         pairs,
         matched,
         strict,
+        # Pairs beyond the search distance count as compared: the search decided that they do not match.
         compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
         complete=scored.complete,
         permutation=permutation or (PermutationTest(), PermutationTest()),
@@ -331,6 +334,7 @@ def _permutation_tests(
 def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:
     import numpy as np
 
+    # Ties are ordered by row, so that the report does not depend on the order of the search.
     order = np.lexsort((scored.second, scored.first, -scored.score))
     matches = int((scored.score >= limit.permissive.threshold).sum()) if limit is not None else 0
     return order[: matches + CLOSEST_NON_MATCHES]
@@ -351,6 +355,7 @@ def _not_comparable(
     """Count patients without an image that a model could compare with the other dataset."""
     count = 0
     for dataset in datasets:
+        # -1 marks files that are no patient data.
         all_of = set(dataset.patients.tolist()) - {-1}
         for modality in modalities:
             all_of -= set(dataset.vectors[modality].patients.tolist())

@@ -26,11 +26,13 @@ def connected_components(links: Iterable[tuple[Node, Node]]) -> dict[Node, int]:
     def root(node: Node) -> Node:
         parent.setdefault(node, node)
         while parent[node] != node:
+            # Path halving keeps long chains short.
             parent[node] = parent[parent[node]]
             node = parent[node]
         return node
 
     for one, other in links:
+        # The smaller root wins, so that components are numbered by their smallest node.
         a, b = sorted((root(one), root(other)))
         parent[b] = a
     numbers: dict[Node, int] = {}

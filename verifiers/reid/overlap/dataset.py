@@ -39,6 +39,7 @@ class ImageFile:
     expected_pixels_sha256: str = ""
 
     def __repr__(self) -> str:
+        # Without paths: they may contain PHI, and a repr ends up in logs.
         return "ImageFile(...)"
 
 
@@ -96,6 +97,7 @@ def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, 
         listed = list(read_parts(row.path, row.parts))
     except (ValueError, TypeError, LookupError):
         raise IntegrityError("The manifest is damaged", "Fetch the release again") from None
+    # A manifest may be forged: its paths must stay within the release.
     paths = tuple(release / layout.require_safe(path) for path, _, _ in listed[1:])
     return tuple(digest for _, _, digest in listed), paths
 

@@ -110,6 +110,7 @@ def fingerprint_dataset(
     seen = collect_fingerprints(
         dataset.title, zip(dataset.images, fingerprints, strict=True), dataset.unread, scratch
     )
+    # Unreadable images are no error here: they make the verdict inconclusive.
     if len(seen.images) == seen.non_images and not dataset.unread:
         raise UsageError(f"{dataset.title} holds no image", "Name a release, or a folder of images")
     return seen
@@ -147,7 +148,9 @@ def collect_fingerprints(
     vectors: dict[Modality, _Embedded] = {}
     troubles, non_images = Counter(left), 0
     for image, fingerprint in visited:
+        # Tables and texts that accompany a dataset are no patients.
         no_data = fingerprint.digest is None and fingerprint.trouble == NO_IMAGE
+        # A table or a manifest takes precedence over the header.
         patients.add("" if no_data else image.patient or fingerprint.patient, counts=not no_data)
         if fingerprint.modality is not None:
             vectors.setdefault(fingerprint.modality, _Embedded(scratch)).add(len(images), fingerprint)
@@ -188,6 +191,7 @@ class _Patients:
         if not counts:
             self.codes.append(-1)
             return
+        # Images of unknown patients are never merged: they may be of different patients.
         if not name or name not in self._numbers:
             self._numbers[name] = len(self.names)
             self.names.append(name)

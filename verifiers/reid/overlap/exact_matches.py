@@ -49,6 +49,7 @@ def is_hash_discriminative(dataset: DatasetFingerprint) -> bool:
     for (one, other), _ in near_duplicate_pairs(dataset, dataset).items():
         known = dataset.names[dataset.patients[one]] and dataset.names[dataset.patients[other]]
         differ = dataset.patients[one] != dataset.patients[other]
+        # None == None: images without decoded pixels are not equal.
         same = dataset.pixels[one] is not None and dataset.pixels[one] == dataset.pixels[other]
         if known and differ and not same:
             return False

@@ -67,6 +67,7 @@ def create_fingerprint_index(output: Path) -> Iterator[Path]:
         If the disk fails.
     """
     output = Path(os.path.abspath(output))
+    # Next to the output: a rename is atomic only within one file system.
     part = output.with_name(output.name + ".part")
     _make(output, part)
     with contextlib.ExitStack() as undo:
@@ -84,6 +85,7 @@ def create_fingerprint_index(output: Path) -> Iterator[Path]:
 
 def _make(output: Path, part: Path) -> None:
     try:
+        # An empty folder is allowed, since rename() replaces it.
         empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
         if os.path.lexists(output) and not empty:
             raise UsageError("Something is at the place of the index", "Name a new folder, or remove it")
@@ -95,6 +97,7 @@ def _make(output: Path, part: Path) -> None:
                 "Remove the folder with its name and .part, if nothing is at work on it",
             )
         with storage_errors():
+            # mkdir is atomic: of two runs at the same time, only one succeeds.
             part.mkdir(mode=0o700)
     except OSError:
         raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
@@ -163,6 +166,7 @@ def _table(seen: DatasetFingerprint) -> pa.Table:
     """The images in their order, with their fingerprints except for the embeddings."""
     import pyarrow as pa
 
+    # As bytes: the name of a file need not be valid UTF-8.
     paths = [_bytes((image.path, *image.parts)) for image in seen.images]
     return pa.table(
         {
@@ -232,8 +236,10 @@ def _facts(folder: Path) -> dict[str, Any]:
     permissive = {_IMAGES, *(str(place / METADATA) for one in Modality for place in _places(one))}
     try:
         facts: dict[str, Any] = json.loads((folder / FINGERPRINT).read_bytes())
+        # Evaluated from left to right: the digest covers all other members.
         whole = facts.pop("digest") == _digest(facts) and facts["format"] == _FORMAT
         whole = whole and all(type(facts[name]) is kind for name, kind in _FIELDS.items())
+        # Known names only: the metadata cannot name files outside the folder.
         whole = whole and _IMAGES in facts["files"] and set(facts["files"]) <= permissive
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         raise IntegrityError(*_DAMAGED) from None
@@ -314,6 +320,7 @@ def _vectors(
         other = open_index(
             folder / second, model=model, digest=files[str(second / METADATA)]
         ).searched.vectors
+    # A negative number would index from the end without an error.
     if images.min(initial=0) < 0 or (other is not None and len(other) != len(images)):
         raise ValueError("both models look at the same images")
     return Embeddings(images, patients[images], found.searched, other)

@@ -84,16 +84,19 @@ def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> Joint
     np.minimum.at(low, whose, pairs.score[same])
     np.maximum.at(far, whose, pairs.distance[same])
     errors = max_errors(len(names), room) if room > 0 else -1
+    # At least two blocks, one for each threshold.
     if errors < 1:
         return None
     # A threshold with n patients beyond it cuts off n + 1 blocks: two leave errors - 1 patients in all.
     below = (errors - 1) // 2
     order = np.argsort(low, kind="stable")
     threshold = float(low[order[below]])
+    # Only among patients above the score threshold: the bound requires blocks to be cut one after the other.
     distance = float(np.sort(far[order[below + 1 :]])[::-1][errors - 1 - below])
     if threshold < least:
         return None
     both = (pairs.score >= threshold) & (pairs.distance <= distance)
+    # Scored 1 where both thresholds are reached, so that the calibration counts joint false matches.
     chance = calibrate(both.astype(np.float64), pairs.first, pairs.second).at(1.0).false_match
     missed = int(((low < threshold) | (far > distance)).sum())
     upper = clopper_pearson(errors, len(names))[1]

@@ -71,6 +71,7 @@ class _WithPackaged(dict[Modality, Retrieval]):
     def __missing__(self, modality: Modality) -> Retrieval:
         from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
+        # On demand: a comparison with own models works without the packaged one installed.
         return self.setdefault(modality, packaged_retrieval(modality))
 
 
@@ -96,6 +97,7 @@ def open_models(paths: ModelPaths) -> Models:
 
     retrieval = {one.modality: one for one in map(open_retrieval, paths.retrieval)}
     verification = {one.modality: one for one in map(open_verification, paths.verification)}
+    # A dict has one model per modality: fewer entries than folders mean two models for one.
     if len(retrieval) < len(paths.retrieval) or len(verification) < len(paths.verification):
         raise UsageError("Two models of one kind are for one modality", "Name one for each modality")
     distances = _calibrations(paths.retrieval, list(retrieval))

@@ -32,6 +32,7 @@ GALLERY: Final = "pairs.html"
 _SHOWN: Final = 40
 _EXPLAINED: Final = 10
 _SIDE: Final = 320
+# The page shows patients: its Content-Security-Policy keeps it from loading or sending anything.
 _HEAD: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy"
@@ -50,6 +51,7 @@ code { overflow-wrap: anywhere; }
 <p class="keep">This page shows patients and contains PHI: never publish it.</p>
 """
 _HEAT = (1.0, 0.35, 0.0)
+# Below 1, so that anatomy remains visible under the tint.
 _OPAQUE = 0.7
 
 
@@ -83,6 +85,7 @@ def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
     )
     with storage_errors():
         path.unlink(missing_ok=True)
+        # O_EXCL and O_NOFOLLOW: never through a link that someone placed at this path.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{_HEAD}{verdicts}{count}{figures}</body></html>\n")
@@ -125,6 +128,7 @@ def _read(image: ImageFile) -> ImageArray | None:
     try:
         return read_image(image.path)
     except UnreadablePicture:
+        # The page assists a review: an unreadable image must not end the comparison.
         return None
 
 

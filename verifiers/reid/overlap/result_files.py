@@ -61,6 +61,7 @@ def _limit(limit: Thresholds) -> dict[str, Any]:
         "permissive": _cost(limit.permissive),
         "strict": _cost(limit.strict)
         | {"distance": limit.strict_max_distance if math.isfinite(limit.strict_max_distance) else None},
+        # JSON has no infinity.
         "max_distance": limit.within if math.isfinite(limit.within) else None,
         "search_miss_bound": limit.search_miss_bound,
         "calibrated_on": limit.source,

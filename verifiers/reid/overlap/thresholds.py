@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 TARGET_FALSE_NON_MATCH: Final = 0.0025
 # With a higher bound of the false non-match rate, the absence of matches proves nothing.
 MAX_FALSE_NON_MATCH: Final = 0.05
+# Small against MAX_FALSE_NON_MATCH, which search and threshold have to share.
 _CANDIDATE_MISS: Final = 0.001
 _OWN: Final = "compared_images"
 # Images of a dataset used for calibration; the number of pairs grows with its square.
@@ -156,6 +157,7 @@ def _found_within(
     point: OperatingPoint, distances: Calibration | None, overlooked: float, *, verified: bool, every: bool
 ) -> tuple[float, float]:
     """Search distance that covers shared patients, and the bound of the share that it misses."""
+    # The score is the negated distance: the permissive threshold is the search distance.
     if not verified:
         return -point.threshold, overlooked
     if every:
@@ -262,6 +264,7 @@ def _own(
     try:
         calibrated = calibrate(-distances, first, second), calibrate(scores, first, second)
     except UsageError:
+        # Too few patients with two images: the next calibration is tried.
         return None
     return *calibrated, CalibrationPairs(distances, scores, first, second)
 

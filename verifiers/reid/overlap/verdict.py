@@ -249,6 +249,7 @@ def poisson_tail(count: int, expected: float) -> float:
     """Probability of at least ``count`` events where ``expected`` is the mean of a Poisson distribution."""
     from scipy.special import pdtrc  # type: ignore[import-untyped]
 
+    # pdtrc(k, m) is the probability of more than k events.
     return 1.0 if count <= 0 else float(pdtrc(count - 1, expected))
 
 
@@ -286,6 +287,7 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
                 f" {miss:.0%}, where a claim allows {MAX_FALSE_NON_MATCH:.0%} (the calibration has"
                 f" {limit.permissive.false_non_match.of:,} patients)"
             )
+    # A calibrated model decides such pairs itself.
     if evidence.undecided_near_duplicates and any(
         modality not in evidence.limits for modality in evidence.compared
     ):
@@ -300,6 +302,7 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
 def _is_unbounded(evidence: Evidence) -> bool:
     """Whether nothing bounds the false non-match rate."""
     calibrated = all(modality in evidence.limits for modality in evidence.compared)
+    # Any image that was not compared may show a shared patient.
     seen_all = not evidence.unread and not evidence.apart and evidence.complete
     if not (evidence.compared and calibrated and seen_all):
         return True
@@ -309,6 +312,7 @@ def _is_unbounded(evidence: Evidence) -> bool:
 def _modality_bound(evidence: Evidence, modality: Modality) -> float:
     """Bound of the false non-match rate; the permissive threshold counts where no pair reaches it."""
     limit = evidence.limits[modality]
+    # Once a pair reaches the permissive threshold, only the strict one can support the claim.
     return limit.miss(limit.strict if evidence.matched.get(modality) else limit.permissive)
 
 

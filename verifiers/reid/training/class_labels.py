@@ -108,6 +108,7 @@ def gather_classes(
     unnamed = {NO_CLASS: int((~named).sum())}
     examples, excluded = gather_images(labels.keep(np.flatnonzero(named), unnamed), hears, stops)
     texts = [said[path] for path in examples.paths]
+    # Patients count, not images: the images of one patient are not independent.
     pairs = set(zip(texts, examples.patients.tolist(), strict=True))
     patients = Counter(text for text, _ in pairs)
     names = tuple(sorted(text for text, count in patients.items() if count >= FEWEST))

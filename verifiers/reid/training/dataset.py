@@ -132,6 +132,7 @@ def gather_images(
     excluded = Counter(labels.excluded)
     excluded[UNREADABLE] += kinds.count(None)
     excluded[OTHER_MODALITY] += len(kinds) - kinds.count(None) - len(kept)
+    # From here on patients are numbers: their IDs never reach a model folder.
     numbers: dict[str, int] = {}
     patients = [numbers.setdefault(labels.patients[place], len(numbers)) for place in kept]
     whole = _digest_of(digests[place] for place in kept)
@@ -150,6 +151,7 @@ def digest_of_files(paths: Iterable[Path]) -> str:
 
 
 def _digest_of(digests: Iterable[str]) -> str:
+    # Sorted: the order of the table does not change the data.
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
@@ -186,6 +188,7 @@ def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDatase
     draw = np.random.default_rng(seed)
     validating = [
         draw.permutation(group)[: max(least, round(VALIDATION_SHARE * len(group)))]
+        # Validation needs genuine and impostor pairs, hence two patients with several images.
         for group, least in ((with_mates, 2), (alone, 0))
     ]
     chosen = np.isin(examples.patients, np.concatenate(validating))

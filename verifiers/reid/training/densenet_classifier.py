@@ -100,6 +100,7 @@ class ClassTask:
         """Loss of one batch."""
         squares = self._squares[0]
         images = augment(squares.batch(batch, self._device), self._recipe.augmentation, draw)
+        # bfloat16 has the range of float32, so that no loss scaling is needed.
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             vectors = self.encoder(squares.normalised(images))
         return self._loss(vectors.float(), 0, torch.from_numpy(batch).to(self._device))

@@ -56,6 +56,7 @@ def cached_features(
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "r+b") as kept:
+        # An interrupted write may have left part of a row.
         whole = min(os.fstat(descriptor).st_size // (_NUMBER * length), count)
         # Rows of an unfinished batch are computed again, so that batches equal those of an uninterrupted run.
         done = whole if whole == count else whole // batch * batch

@@ -99,6 +99,7 @@ def _prepared(
     if len(chunks) < 16 or processes < 2:
         yield from map(_chunk, chunks)
         return
+    # Not fork, which can deadlock once torch has started threads.
     with ProcessPoolExecutor(processes, get_context("forkserver"), _alone) as pool:
         yield from pool.map(_chunk, chunks)
 

@@ -180,6 +180,7 @@ def _epoch(
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        # Summed on the device: reading the loss at every step would wait for the GPU.
         total = total.to(device) + loss.detach().double()
         place.hears.advance(len(batches[step]))
     return replace(position, step=len(batches), loss=float(total) / len(batches))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+# The defaults of torch's OneCycleLR.
 BEGIN = 25.0
 END = 1e4
 RISING = 0.3

@@ -75,6 +75,7 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
     """Plot loss and measures by epoch as SVG; the same log gives the same bytes."""
     import matplotlib as mpl
 
+    # Works without a display.
     mpl.use("Agg")
     from matplotlib import pyplot
 
@@ -88,6 +89,7 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
             axis.set_xlabel("epoch")
             axis.set_title(name.replace("_", " "))
         written = io.BytesIO()
+        # A date would make the file, and with it the digest of the model, different each time.
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
         pyplot.close(figure)
     return written.getvalue()

@@ -67,6 +67,7 @@ class RetrievalRecipe:
     hidden: int = 2048
     depths: tuple[int, ...] = (3, 4, 6, 3)
     width: int = 64
+    # From here to ``memory``: the values of the paper.
     batch: int = 32
     head_epochs: int = 30
     all_epochs: int = 50
@@ -74,6 +75,7 @@ class RetrievalRecipe:
     decay: float = 1e-5
     margin: float = 1.0
     memory: int = 128
+    # The paper does not say how it samples; a batch without mates has no genuine pair.
     together: int = 8
     patience: int = 0
     augmentation: Augmentation = Augmentation()
@@ -99,6 +101,7 @@ class VerificationRecipe:
     width: int = 64
     batch: int = 32
     epochs: int = 100
+    # Learning rate of the best model in Table 1 of the paper.
     rate: float = 1e-4
     patience: int = 5
     augmentation: Augmentation = Augmentation()

@@ -51,6 +51,7 @@ def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
 def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Generator) -> NDArray[np.intp]:
     """Random pairs of images of two patients, shape (count, 2)."""
     found = np.empty((0, 2), np.intp)
+    # Rejection is cheap, as random pairs are rarely of one patient.
     while len(found) < count:
         pairs = draw.integers(len(patients), size=(count, 2))
         found = np.concatenate([found, pairs[patients[pairs[:, 0]] != patients[pairs[:, 1]]]])

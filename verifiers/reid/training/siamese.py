@@ -61,6 +61,7 @@ def train_siamese(
     check_start(weights, recipe.name, "ResNet-50")
     folder.mkdir(parents=True, exist_ok=True)
     how = preprocessing_for(fit.modality, recipe.size)
+    # A checkpoint continues only a training with the same inputs.
     made_by = _digest(
         asdict(recipe),
         type(recipe).__name__,

@@ -148,6 +148,7 @@ def train(
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)
     digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
+    # Only now: until the model is complete, a resume needs it.
     shutil.rmtree(unfinished, ignore_errors=True)
     return TrainingResult(digest, counts, excluded, learned.log)
 

@@ -133,6 +133,7 @@ def train_classification(
     documents = _documents(config, recipe, training, learned)
     exported = export(config, learned.weights)
     digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
+    # Only now: until the model is complete, a resume needs it.
     shutil.rmtree(unfinished, ignore_errors=True)
     return TrainingResult(digest, counts, excluded, learned.log)
 

@@ -43,6 +43,7 @@ def build_network(facts: Mapping[str, Any]) -> nn.Module:
         if maker is not None:
             return maker(**arguments)
     except (TypeError, ValueError, IndexError):
+        # The arguments come from a file: what a constructor refuses is of another version.
         pass
     raise IntegrityError(
         "The model's network is not one this version knows", "Use the version that trained it"

@@ -38,6 +38,7 @@ class DenseBlock(nn.Module):
     def __init__(self, depth: int, inputs: int, growth: int) -> None:
         super().__init__()
         for layer in range(depth):
+            # torchvision's names, so that its weights can be loaded.
             self.add_module(f"denselayer{layer + 1}", DenseLayer(inputs + layer * growth, growth))
 
     def forward(self, maps: Tensor) -> Tensor:

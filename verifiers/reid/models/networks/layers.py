@@ -20,6 +20,7 @@ class SamePad(nn.Module):
         return F.pad(maps, self.padding)
 
 
+# ONNX has no operator for adaptive pooling with bins of different width.
 class GridPool(nn.Module):
     """Adaptive average or max pooling to a square grid, for feature maps of a fixed size.
 

@@ -31,6 +31,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups:
     return nn.Sequential(
         SamePad(kernel, stride) if kernel > 1 else nn.Identity(),
         nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),
+        # TensorFlow's values, with which the packaged weights were trained.
         nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01),
     )
 

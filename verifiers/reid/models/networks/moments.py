@@ -83,6 +83,7 @@ class RandomProjection(nn.Module):
 
     def __init__(self, length: int, dimension: int, seed: int = 0) -> None:
         super().__init__()
+        # The side of a Hadamard matrix is a power of two.
         bits = max(2, math.ceil(math.log2(length)))
         self.length, self.rows, self.columns = length, 2 ** (bits // 2), 2 ** (bits - bits // 2)
         draw = torch.Generator().manual_seed(seed)
@@ -90,6 +91,7 @@ class RandomProjection(nn.Module):
         kept = torch.randperm(len(signs), generator=draw)[:dimension].sort().values
         self.register_buffer("signs", signs)
         self.register_buffer("kept", kept)
+        # Not stored with the weights, as they follow from the arguments.
         self.register_buffer("left", _hadamard(self.rows) / math.sqrt(self.rows), persistent=False)
         self.register_buffer("right", _hadamard(self.columns) / math.sqrt(self.columns), persistent=False)
 
