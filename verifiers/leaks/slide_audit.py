@@ -1,6 +1,7 @@
-"""Released slides read again: by OpenSlide and tifffile, against their source, and byte by byte.
+"""Audit released slides: by OpenSlide and tifffile, against their source, and byte by byte.
 
-Outside the tiles every byte is searched for what a slide may say of people; inside them for what is known.
+All bytes outside the tiles are searched for hidden data of any kind; those inside the tiles for known
+identifiers.
 """
 
 from __future__ import annotations
@@ -37,18 +38,32 @@ from medsanitize.verifiers.leaks.slide_rendering import differences
 from medsanitize.verifiers.leaks.slide_single_pass import SinglePassReader, sums_of
 
 STRUCTURE: Final = Finding("structure", "audit:structure")
+# Shorter words of the source occur in encoded tiles by chance.
 _LEAST_OF_SOURCE: Final = 10
 _BESIDE: Final = 16
-"""Bytes before a value that tell whether it stands alone."""
+"""Bytes before a value that decide whether it is a separate word."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StagedSlide:
-    """A slide to audit: its main file, what the run states of it, and its source where there is one.
+    """A slide to audit: its main file, its record, and its source if available.
 
-    ``parts`` are empty for a slide of one file; ``sources`` are the files of the source, the main one first.
-    ``metadata``: comments and application segments of JPEG tiles stayed, as the policy asked. ``macro``: the
-    part of the picture of the whole glass that the policy keeps.
+    Attributes
+    ----------
+    main : Path
+        The main released file.
+    sha256 : str
+        SHA-256 (hex) in the record.
+    stated : SlideRecord
+        What the run recorded about the slide.
+    parts : tuple of FilePart
+        All files in the record; empty for a slide of one file.
+    sources : tuple of Path
+        Files of the source, the main one first.
+    metadata : bool
+        Whether the policy keeps comments and application segments of JPEG tiles.
+    macro : Kept or None
+        Part of the macro image that the policy keeps.
     """
 
     main: Path
@@ -72,20 +87,21 @@ class StagedSlide:
 
 
 def audit_slide(staged: StagedSlide, *, search: IdentifierSearch) -> tuple[Finding, ...]:
-    """Look at one released slide as an attacker would, and as a viewer.
+    """Audit a released slide: search its bytes, and compare what viewers show with record and source.
 
     Parameters
     ----------
     staged : StagedSlide
+        The slide.
     search : IdentifierSearch
-        The run-wide net.
+        The run-wide search.
 
     Returns
     -------
     tuple of Finding
-        ``audit:digest``, ``audit:structure``, ``audit:picture``, ``audit:date`` and its like for what is
-        hidden, ``audit:name`` and its like for what is known, ``audit:viewer`` when OpenSlide or tifffile
-        see something else than in the source; sorted, never a value.
+        ``audit:digest``; ``audit:structure``; ``audit:picture``; ``audit:date`` etc. for hidden data;
+        ``audit:name`` etc. for identifiers; ``audit:viewer`` if OpenSlide or tifffile read something else
+        than in the source. Sorted, never a value.
     """
     return read_slide(staged, search=search)[0]
 
@@ -93,12 +109,12 @@ def audit_slide(staged: StagedSlide, *, search: IdentifierSearch) -> tuple[Findi
 def read_slide(
     staged: StagedSlide, *, search: IdentifierSearch
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """Audit a slide as `audit_slide` does; digests of its tiles (`tile_digests`) come of the same pass."""
+    """Audit a slide as `audit_slide` does; also return its `tile_digests`, computed in the same pass."""
     findings: set[Finding] = set()
     sums: dict[Path, str] = {}
     joined: list[bytes] = []
     with ThreadPoolExecutor(1) as viewer:
-        # Decoding does not hold the interpreter's lock: the viewer looks while the bytes are searched.
+        # Decoding releases the interpreter's lock, so the viewer runs while the bytes are searched.
         looked_at = (staged.main, staged.stated, staged.sources, staged.macro)
         seen = viewer.submit(lambda: list(differences(*looked_at)))
         try:
@@ -114,7 +130,7 @@ def read_slide(
 def _in_bytes(
     staged: StagedSlide, search: IdentifierSearch, sums: dict[Path, str], joined: list[bytes]
 ) -> Iterator[Finding]:
-    """What is found in every file, each read once; digests go to ``sums``, sums of tiles to ``joined``."""
+    """Yield findings of every file, each read once; add to ``sums`` (digests) and ``joined`` (tile sums)."""
     layouts = tiles_of(staged.main, staged.files[1:])
     texts = list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else []
     tokens = identifying_words(texts)
@@ -138,16 +154,24 @@ def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
 
 
 def tile_digests(main: Path, others: Sequence[Path]) -> tuple[str, ...]:
-    """A digest of the tiles of the largest level, in order, whatever file they lie in.
+    """Return digests of the tiles of the largest level, in order, independent of the container.
 
-    Of JPEG tiles what follows the header counts, so that comments, and tables here or there, change nothing.
+    Of JPEG tiles, only the data from the first scan counts, so that comments and the location of tables have
+    no influence.
+
+    Parameters
+    ----------
+    main : Path
+        Main file of the slide.
+    others : sequence of Path
+        Its other files.
 
     Returns
     -------
     tuple of str
-        64 hexadecimal digits each: of the whole slide, and where it is a list of scans (AFI) of more than
-        one channel, of each channel. Empty where the tiles cannot be found. For the holder's eyes alone: an
-        uncleaned copy of the slide has the same.
+        64 hexadecimal digits each: of the whole slide and, for a list of scans (AFI) with several channels,
+        of each channel. Empty if the tiles cannot be located. Not to be published: the original slide has the
+        same digest.
     """
     joined = []
     try:
@@ -162,16 +186,16 @@ def tile_digests(main: Path, others: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _of_tiles(main: Path, joined: Sequence[bytes]) -> tuple[str, ...]:
-    """Of all files together; of a list of scans, then of each."""
+    """Return the digest of all files together and, for a list of scans, of each."""
     several = [one for one in joined if one]
     apart = several if main.suffix.lower() == ".afi" and len(several) > 1 else []
     return tuple(sha256(one).hexdigest() for one in (b"".join(several), *apart) if one)
 
 
 def _digests(staged: StagedSlide, sums: Mapping[Path, str]) -> Iterator[Finding]:
-    """Every file is there, is no link, and has the digest that the record states.
+    """Check that every file exists, is no link, and has the recorded digest.
 
-    ``sums`` are digests of files that were read already.
+    ``sums`` contains digests of files that were already read.
     """
     files = staged.files
     if any(path.is_symlink() or not path.is_file() for path in files):
@@ -196,6 +220,7 @@ def _digest(path: Path) -> str:
 def _search(data: mmap.mmap, tiles: Tiles, tokens: Tokens, *, metadata: bool) -> Iterator[Finding]:
     marks = [mark for place in tiles.profiles if (mark := profile_mark(data, place)) is not None]
     unmarked = _gaps(sorted([*tiles.every, *marks]), len(data))
+    # Joined by bytes that occur in no text, so that no match spans two gaps.
     outside = b"\xfe\xfd".join(data[start:end] for start, end in unmarked)
     for rule in hidden_data_rules(outside, tokens):
         yield Finding("description", f"audit:{rule}")
@@ -215,9 +240,10 @@ def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]
 def _outside(
     data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: IdentifierSearch
 ) -> Iterator[IdentifierHit]:
-    """What is known of anybody, short or long, that begins outside the tiles."""
+    """Yield hits that begin outside the tiles, of any length."""
     windows: list[tuple[int, int]] = []
     for start, end in gaps:
+        # Windows exceed gaps, to include adjacent characters and values that extend into a tile.
         begin, stop = max(start - _BESIDE, 0), min(end + OVERLAP, len(data))
         if windows and begin <= windows[-1][1]:
             begin = windows.pop()[0]
@@ -230,7 +256,7 @@ def _outside(
 def _known(
     data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[IdentifierHit]
 ) -> Iterator[Finding]:
-    """What is known of anybody; in tiles only where chance does not make it."""
+    """Yield findings for hits; in tiles, only for those that are unlikely by chance."""
     from bisect import bisect_right
 
     starts = [start for start, _ in gaps]
@@ -247,7 +273,7 @@ def _known(
 
 
 def manifest_facts(row: Any) -> SlideRecord:
-    """What a manifest row states of a slide."""
+    """Return what a manifest row states about a slide."""
     levels = tuple(
         (int(width), int(height))
         for width, _, height in (one.partition("x") for one in str(row.slide_levels).split(","))

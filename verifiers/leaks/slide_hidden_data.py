@@ -1,4 +1,4 @@
-"""What may hide in the bytes of a released slide: dates, identifiers, coded texts, pictures."""
+"""Search the bytes of a released slide for hidden data: dates, identifiers, encoded texts, images."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from medsanitize.verifiers.leaks.slide_layout import JPEG, Tiles
 from medsanitize.verifiers.leaks.slide_single_pass import NO_HEAD, SCAN, head_of
 
 Tokens = frozenset[bytes]
-"""Words of the source that could identify, folded to lower case."""
+"""Potentially identifying words of the source, in lower case."""
 
+# Namespaces and processing parameters of formats, which contain dates or long numbers but identify nothing.
 _FORMULAS: Final = re.compile(
     rb"http://www\.leica-microsystems\.com/scn/\d{4}/\d\d/\d\d"
     rb"|tiff-useBigTIFF=\d-useRgb=\d-levels=[\d,.]{1,120}-processing=\d(?:-q\d{1,3})?"
@@ -28,15 +29,16 @@ _DATE: Final = re.compile(
     rb"|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[T ]?\d{6})(?!\d)"
 )
 _DATED: Final = re.compile(rb"[\d:./T -]{6,}")
-"""Runs of all that dates and times are made of, as long as the shortest: nothing else needs a look."""
+"""Runs of characters that dates and times consist of; only these are searched for dates."""
 _TIME: Final = re.compile(rb"(?<![\d:])(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?![\d:])")
 _GUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 _GROUP: Final = 4
-"""Letters that stand for three bytes."""
+"""Base64 characters that encode three bytes."""
 _LEAST_CODED: Final = 12
 _PRINTED: Final = re.compile(rb"[\t\n\r -~]{16,}")
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
+# Header and tag count of an ICC profile, and header fields that may identify (ICC.1, 7.2).
 _PROFILE_HEAD: Final = 132
 _PROFILE_TEXTS: Final = ((4, 8), (24, 36), (40, 44), (48, 64), (80, 128))
 _NUMBERS: Final = frozenset(
@@ -55,10 +57,13 @@ _NUMBERS: Final = frozenset(
         b"meas",
     ]
 )
-"""Types of a profile's tags that are numbers by definition."""
+"""Types of ICC tags that consist of numbers."""
+# JPEG, PNG, JPEG 2000 codestream, GIF, JP2.
 _PICTURES: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"\xff\x4f\xff\x51", b"GIF8", b"jP  \r\n\x87\n")
 _JFIF: Final = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+# zlib headers of the usual compression levels.
 _ZLIB: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+# ASCII text in UTF-16 little endian.
 _WIDE: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
 _WORD: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.@-]{5,79}")
 _PLAIN: Final = re.compile(
@@ -66,20 +71,21 @@ _PLAIN: Final = re.compile(
     rb"|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|c\d{4,5}-\d\d",
     re.IGNORECASE,
 )
-"""Measures, keys of INI and XML, names of files within a slide, models of scanners."""
+"""Measures, keys of INI and XML files, names of files within a slide, scanner models."""
 _COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+# Bounds on decompression, against small files that expand without limit.
 _MOST_INFLATED: Final = 1 << 20
 _MOST_STREAMS: Final = 4096
 _FORGET: Final = 64 << 20
 
 
 def identifying_words(texts: Sequence[bytes]) -> Tokens:
-    """Those words of a source that are no measures and no keys: long ones with digits, and dates."""
+    """Return words of a source that may identify: long ones with digits, and dates."""
     return frozenset(word.lower() for word in _identifying(texts))
 
 
 def base64_words(texts: Sequence[bytes]) -> Iterator[bytes]:
-    """The same words as base64 writes them, in lower case, wherever in a coded text they stand."""
+    """Yield the same words as they appear inside base64, at each of the three alignments, in lower case."""
     for word in set(_identifying(texts)):
         for before in range(3):
             whole = base64.b64encode(bytes(before) + word)
@@ -88,6 +94,7 @@ def base64_words(texts: Sequence[bytes]) -> Iterator[bytes]:
 
 def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
     for text in texts:
+        # Mostly NULs: UTF-16, as in metadata of several vendors.
         plain = text.replace(b"\0", b"") if text.count(b"\0") * 3 > len(text) else text
         for word in _WORD.findall(_FORMULAS.sub(b" ", plain)):
             stripped = word.strip(b"._-@")
@@ -100,7 +107,7 @@ def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
-    """Rules that the bytes outside the tiles break: ``date``, ``guid``, ``source-text``, ``picture`` ..."""
+    """Yield the rules that bytes outside the tiles violate, such as ``date`` or ``source-text``."""
     yield from _in_text(outside, tokens)
     for wide in _WIDE.findall(outside):
         yield from _in_text(wide[::2], tokens)
@@ -109,6 +116,7 @@ def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
     for mark in _PICTURES:
         place = outside.find(mark)
         while place >= 0:
+            # Decoded, because two or three magic bytes also occur by chance.
             if _decodes(outside[place:]):
                 yield "picture"
                 break
@@ -125,9 +133,16 @@ def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
 
 
 def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[str]:
-    """Rules that the tiles break: comments and application segments, bytes behind a picture.
+    """Yield the rules that tiles violate: comments and application segments, bytes after the end of an image.
 
-    ``metadata``: the policy keeps comments and application segments of tiles.
+    Parameters
+    ----------
+    data : mmap
+        The file.
+    tiles : Tiles
+        Its tiles.
+    metadata : bool
+        Whether the policy keeps comments and application segments of tiles.
     """
     head, looked_at = NO_HEAD, 0
     for start, end in tiles.every:
@@ -137,6 +152,7 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
             looked_at = 0
         if data[start : start + 2] != JPEG:
             continue
+        # Most tiles of a slide have equal headers, which are checked once.
         last, head = head, head_of(data, start, end, head)
         if (head is not last or not head) and not (metadata or _plain_header(head[: -len(SCAN)])):
             yield "tile-metadata"
@@ -150,10 +166,11 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
 
 
 def profile_mark(data: mmap.mmap, place: tuple[int, int]) -> tuple[int, int] | None:
-    """Where a colour profile that holds numbers alone has its signature; None where it holds more.
+    """Return the range of the signature of an ICC profile that contains only numbers; None for any other
+    profile.
 
-    Date, platform, device, creator and identifier must be zero, and every tag of a type that is no number
-    as well (ICC.1 sections 7 and 10).
+    Date, platform, device, creator and profile ID must be zero, and so must all tags of non-numeric types
+    (ICC.1 sections 7 and 10).
     """
     start, end = place
     profile = data[start:end]
@@ -162,6 +179,7 @@ def profile_mark(data: mmap.mmap, place: tuple[int, int]) -> tuple[int, int] | N
     table = _PROFILE_HEAD + 12 * _whole(profile, 128)
     if any(any(profile[a:b]) for a, b in _PROFILE_TEXTS) or table > len(profile):
         return None
+    # What is covered is accounted for; any other byte must be zero.
     covered = bytearray(profile)
     covered[:table] = bytes(table)
     for at in range(_PROFILE_HEAD, table, 12):
@@ -188,7 +206,7 @@ def _in_text(text: bytes, tokens: Tokens) -> Iterator[str]:
 
 
 def _plain_header(head: bytes) -> bool:
-    """Whether a JPEG's segments are tables, frame, restart interval, Adobe's transform, empty JFIF alone."""
+    """Whether a JPEG header has only tables, frame, restart interval, Adobe's transform and an empty JFIF."""
     if head[:2] != JPEG:
         return False
     at = 2
@@ -205,7 +223,7 @@ def _plain_header(head: bytes) -> bool:
 
 
 def _decodes(data: bytes) -> bool:
-    """Whether a picture of more than a few pixels opens here."""
+    """Whether an image of more than a few pixels can be decoded here."""
     from PIL import Image
 
     try:
@@ -217,7 +235,7 @@ def _decodes(data: bytes) -> bool:
 
 
 def _is_coded(run: bytes) -> bool:
-    """Whether base64 holds a text or a JPEG; letters that stand before it may belong to something else."""
+    """Whether base64 encodes text or a JPEG; its first characters may belong to something else."""
     for start in range(_GROUP):
         try:
             text = base64.b64decode(run[start : start + (len(run) - start) // _GROUP * _GROUP])
@@ -237,5 +255,5 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether nearly all bytes are printable."""
+    """Whether almost all bytes are printable."""
     return sum(32 <= one < 127 or one in (9, 10, 13) for one in data) > 0.95 * len(data)

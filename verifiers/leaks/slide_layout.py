@@ -1,6 +1,6 @@
-"""Where the tiles of a slide lie, found by readers that share no code with those that made the file.
+"""Locate the tiles of a slide, with readers that share no code with the writers of released slides.
 
-TIFF by tifffile; Index.dat of MIRAX and the directory of CZI by a few lines of their own.
+TIFF is read by tifffile; Index.dat of MIRAX and the directory of CZI are parsed here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 Range = tuple[int, int]
-"""Begin and end of a run of bytes."""
+"""Start and end of a byte range."""
 JPEG: Final = b"\xff\xd8"
+# Bound on texts and on lists of hostile files.
 _MOST: Final = 1 << 22
 _LEVEL = struct.Struct("<4i")
 _NOT_BUILT_SO: Final = (
@@ -28,17 +29,27 @@ _NOT_BUILT_SO: Final = (
     struct.error,
     RuntimeError,
 )
-"""What readers raise on files that contradict themselves; TiffFileError is a ValueError."""
+"""Exceptions of readers on inconsistent files; TiffFileError is a ValueError."""
 
 
 class MalformedSlide(Exception):
-    """A file of a slide is not built as its format asks."""
+    """A file of a slide does not conform to its format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The encoded tiles of one file: of the largest level in order, and all, sorted; JPEG tables and the
-    places of colour profiles apart.
+    """Encoded tiles of one file.
+
+    Attributes
+    ----------
+    base : tuple of Range
+        Tiles of the largest level, in image order.
+    every : tuple of Range
+        Tiles of all levels, sorted by position.
+    tables : tuple of bytes
+        JPEG tables stored outside the tiles (JPEGTables).
+    profiles : tuple of Range
+        Positions of ICC profiles.
     """
 
     base: tuple[Range, ...]
@@ -48,12 +59,24 @@ class Tiles:
 
 
 def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
-    """The tiles of every file of a slide.
+    """Locate the tiles of every file of a slide.
+
+    Parameters
+    ----------
+    main : Path
+        Main file of the slide.
+    others : sequence of Path
+        Its other files.
+
+    Returns
+    -------
+    dict of Path to Tiles
+        All files, including those without tiles.
 
     Raises
     ------
-    Unsound
-        A file is not built as its format asks.
+    MalformedSlide
+        A file does not conform to its format.
     """
     suffix = main.suffix.lower()
     try:
@@ -73,16 +96,24 @@ def tiles_of(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
 
 
 def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
-    """The SVS files of an AFI in the order of its list; ``others`` are all files that lie beside it.
+    """Return the SVS files of an AFI, in the order of its list.
+
+    Parameters
+    ----------
+    main : Path
+        The AFI file.
+    others : sequence of Path
+        All files that belong to it.
 
     Raises
     ------
-    Unsound
-        The list cannot be read, or names other files than those.
+    MalformedSlide
+        The list cannot be read, or lists other files.
     """
     content = main.read_bytes()
     by_name = {path.name: path for path in others}
     try:
+        # A document type could define entities that expand without limit or read files.
         if b"<!DOCTYPE" in content.replace(b"\0", b"").upper():
             raise MalformedSlide
         wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -99,19 +130,19 @@ def channels_of(main: Path, others: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def tiff_pages(tif: Any) -> Iterator[Any]:
-    """Every page and the pages below it."""
+    """Yield every page and its subpages."""
     for page in tif.pages:
         yield page
         yield from page.pages or ()
 
 
 def texts_of(main: Path, others: Sequence[Path]) -> Iterator[bytes]:
-    """What the files of a source say in words: tags, XML and INI, as bytes.
+    """Yield the texts in the files of a source (tags, XML, INI) as bytes.
 
     Raises
     ------
-    Unsound
-        It cannot be read.
+    MalformedSlide
+        The source cannot be read.
     """
     suffix = main.suffix.lower()
     for path in (main, *others):
@@ -125,7 +156,7 @@ def texts_of(main: Path, others: Sequence[Path]) -> Iterator[bytes]:
 
 
 def _said_in(main: Path) -> Iterator[bytes]:
-    """What a slide in one file says in words."""
+    """Yield the texts in a slide of one file."""
     import tifffile
 
     with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -134,9 +165,10 @@ def _said_in(main: Path) -> Iterator[bytes]:
             yield data[start : data.find(b"</ImageDocument>", start)][:_MOST] if start >= 0 else b""
             return
         try:
-            with tifffile.TiffFile(file) as tif:  # not its path: what a link leads to may have no name
+            with tifffile.TiffFile(file) as tif:  # not the path: the target of a link may have no suffix
                 for page in tiff_pages(tif):
                     for tag in page.tags.values():
+                        # BYTE, ASCII and UNDEFINED values of more than 5 bytes (TIFF 6.0, section 2).
                         if int(tag.dtype) in (1, 2, 7) and tag.count > 5:
                             yield data[tag.valueoffset : tag.valueoffset + min(tag.count, _MOST)]
         except _NOT_BUILT_SO:
@@ -157,6 +189,7 @@ def _tiff(path: Path) -> Tiles:
     with tifffile.TiffFile(path) as tif:
         for page in tiff_pages(tif):
             tags = page.tags
+            # TileOffsets and TileByteCounts, or StripOffsets and StripByteCounts.
             names = (324, 325) if 324 in tags else (273, 279)
             starts, counts = (_numbers(tags[name].value) for name in names)
             if len(starts) != len(counts):
@@ -165,6 +198,7 @@ def _tiff(path: Path) -> Tiles:
             every += ranges
             if 347 in tags:
                 tables.append(bytes(tags[347].value))
+            # ICC profile.
             if 34675 in tags:
                 at = tags[34675].valueoffset
                 profiles.append((at, at + tags[34675].count))
@@ -190,6 +224,7 @@ def _mirax(main: Path, others: Sequence[Path]) -> dict[Path, Tiles]:
     tree = ini["HIERARCHICAL"]
     levels = int(tree["HIER_0_COUNT"])
     index = by_name[tree["INDEXFILE"]].read_bytes()
+    # Index.dat starts with version and slide ID, without lengths.
     head = len(ini["GENERAL"]["SLIDE_VERSION"]) + len(ini["GENERAL"]["SLIDE_ID"])
     found: dict[Path, list[Range]] = {path: [] for path in files}
     base: dict[Path, list[Range]] = {path: [] for path in files}
@@ -214,6 +249,7 @@ def _mirax_level(index: bytes, head: int, level: int) -> Iterator[tuple[int, int
     (root,) = struct.unpack_from("<i", index, head)
     (record,) = struct.unpack_from("<i", index, root + 4 * level)
     _, page = struct.unpack_from("<2i", index, record)
+    # Bounded, because the pages are a linked list that a hostile file may close to a ring.
     for _ in range(_MOST):
         if not page:
             return
@@ -242,6 +278,7 @@ def _czi(path: Path) -> Tiles:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:10] != b"ZISRAWFILE":
             raise MalformedSlide
+        # Position of the subblock directory in the file header segment (after its 32-byte segment header).
         (directory,) = struct.unpack_from("<q", data, 32 + 52)
         (count,) = struct.unpack_from("<i", data, directory + 32)
         at = directory + 32 + 128
@@ -251,6 +288,7 @@ def _czi(path: Path) -> Tiles:
             at += 32 + 20 * dimensions
             metadata, _, size = struct.unpack_from("<iiq", data, position + 32)
             (inner,) = struct.unpack_from("<i", data, position + 32 + 16 + 28)
+            # Metadata precede the data of a subblock; its entry is padded to at least 256 bytes.
             start = position + 32 + max(256, 16 + 32 + 20 * inner) + metadata
             ranges.append((start, start + size))
     every = _sorted(ranges, path.stat().st_size)
@@ -258,10 +296,11 @@ def _czi(path: Path) -> Tiles:
 
 
 def _sorted(ranges: Sequence[Range], size: int) -> tuple[Range, ...]:
-    """Distinct ranges in order; none may reach into another or out of the file."""
+    """Sort distinct ranges; they must not overlap or extend beyond the file."""
     ordered = sorted(set(ranges))
     reached = 0
     for start, end in ordered:
+        # TileSums and the search outside tiles assume that tiles do not overlap.
         if start < reached or end < start or end > size:
             raise MalformedSlide
         reached = end

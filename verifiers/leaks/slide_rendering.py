@@ -1,4 +1,4 @@
-"""What a viewer sees of a released slide, held against its record and its source."""
+"""Compare what viewers show of a released slide with its record and its source."""
 
 from __future__ import annotations
 
@@ -12,26 +12,38 @@ from medsanitize.sanitize.result import Finding, SlideRecord
 from medsanitize.verifiers.leaks.slide_macro import Part, is_stated
 
 _ELSEWHERE: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
-"""Formats that OpenSlide reads not at all, or as something else."""
+"""Formats that OpenSlide does not read, or reads as another format."""
 _VIEWER: Final = Finding("levels", "audit:viewer")
 _PIXELS: Final = Finding("pixels", "audit:pixels")
 _PICTURE: Final = Finding("pictures", "audit:picture")
+# Levels up to this size are compared completely, others at 36 positions.
 _SMALL: Final = 2048
 _REGION: Final = 256
 _ACROSS: Final = 6
 _LETTERS, _LINE, _EDGE, _ENLARGED = 11, 14, 4, 3
-"""A label made again: letters a line, height of a line and margin in pixels, times enlarged."""
+"""Layout of a replaced label: letters per line, line height and margin in pixels, enlargement."""
 _SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
 
 
 def differences(
     main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None = None
 ) -> Iterator[Finding]:
-    """What a viewer sees differently from what is stated, or from the source.
+    """Yield differences between what viewers show and what the record states or the source shows.
 
-    ``audit:viewer``: it does not open, or vendor, levels, resolution or magnification differ;
-    ``audit:picture``: a picture beside the tissue but for a thumbnail, a label that shows the file's name
-    alone, and the macro that is stated, of which ``part`` may stay; ``audit:pixels``: other pixels.
+    ``audit:viewer``: the slide cannot be opened, or vendor, levels, resolution or magnification differ.
+    ``audit:picture``: an associated image other than a thumbnail, a label with only the file's name, and the
+    recorded macro image, of which ``part`` is kept. ``audit:pixels``: different pixels.
+
+    Parameters
+    ----------
+    main : Path
+        Main file of the released slide.
+    stated : SlideRecord
+        Its record.
+    sources : sequence of Path
+        Files of the source, the main one first; if empty, only the record is compared.
+    part : Part, optional
+        Part of the macro image that the policy keeps.
     """
     if stated.vendor == "zeiss":
         yield from _czi(main, sources)
@@ -44,7 +56,7 @@ def differences(
 def _channels(
     main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | None
 ) -> Iterator[Finding]:
-    """OpenSlide opens no AFI: each SVS that it names is held against that of the source's list."""
+    """Compare each SVS of an AFI, which OpenSlide cannot open, with that of the source."""
     from medsanitize.verifiers.leaks.slide_layout import MalformedSlide, channels_of
 
     beside = sorted(main.parent.glob(f"{main.stem}_*.svs"))
@@ -59,7 +71,7 @@ def _channels(
         return
     macros = stated.macros.split(",")
     for number, path in enumerate(ours):
-        # The record speaks of the first channel.
+        # The record describes the first channel.
         own = stated if number == 0 else SlideRecord(stated.vendor, stated.levels)
         own = replace(own, macros=macros[number] if number < len(macros) else "")
         yield from _one(path, own, theirs[number : number + 1], part)
@@ -85,7 +97,7 @@ def _one(main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | 
 
 
 def _shows_what_may_be(slide: Any, stated: SlideRecord, main: Path, part: Part | None) -> bool:
-    """Whether beside the tissue nothing is shown but a thumbnail, the slide's name and the stated macro."""
+    """Whether there are only a thumbnail, a label with the slide's name, and the recorded macro image."""
     beside = slide.associated_images
     if set(beside) - {"thumbnail", "label"} != ({"macro"} if stated.macros else set()):
         return False
@@ -115,7 +127,7 @@ def _opened(slide: Any, stated: SlideRecord, sources: Sequence[Path]) -> Iterato
 
 
 def _shows_only(label: Any, name: str) -> bool:
-    """Whether a picture is, to the pixel, the file's own name in Pillow's bitmap letters and nothing else."""
+    """Whether an image is, pixel by pixel, the file's name in Pillow's bitmap font."""
     from PIL import Image, ImageDraw, ImageFont
 
     small = Image.new("L", (label.width // _ENLARGED, label.height // _ENLARGED), 255)
@@ -128,7 +140,7 @@ def _shows_only(label: Any, name: str) -> bool:
 
 
 def _as_stated(slide: Any, stated: SlideRecord) -> bool:
-    """Whether vendor, the largest level, resolution and magnification are the record's, as far as it says."""
+    """Whether vendor, largest level, resolution and magnification equal the record, where both state them."""
     said = slide.properties
     if said.get("openslide.vendor") != stated.vendor:
         return False
@@ -141,7 +153,7 @@ def _as_stated(slide: Any, stated: SlideRecord) -> bool:
 
 
 def _regions(slide: Any) -> Iterator[tuple[tuple[int, int], int, tuple[int, int]]]:
-    """All of small levels, a grid of small squares of the others: place, level, size."""
+    """Yield regions to compare: small levels completely, of others a grid; position, level, size."""
     for level, (width, height) in enumerate(slide.level_dimensions):
         scale = slide.level_downsamples[level]
         if max(width, height) <= _SMALL:
@@ -155,7 +167,7 @@ def _regions(slide: Any) -> Iterator[tuple[tuple[int, int], int, tuple[int, int]
 
 
 def _by_tifffile(main: Path, stated: SlideRecord, sources: Sequence[Path]) -> Iterator[Finding]:
-    """Every page that is left is in the source, with the same encoded tiles but for their headers."""
+    """Check that every page is in the source, with equal decoded tiles."""
     import tifffile
 
     try:
@@ -165,7 +177,7 @@ def _by_tifffile(main: Path, stated: SlideRecord, sources: Sequence[Path]) -> It
                 yield _VIEWER
             if not sources:
                 return
-            # Opened here and not by its path: what a link leads to may have no name.
+            # Opened here, not by tifffile: the target of a link may have no suffix.
             with sources[0].open("rb") as file, tifffile.TiffFile(file) as theirs:
                 if not all(any(_same(page, other) for other in theirs.pages) for page in ours.pages):
                     yield _PIXELS
@@ -174,7 +186,7 @@ def _by_tifffile(main: Path, stated: SlideRecord, sources: Sequence[Path]) -> It
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    """Whether two pages have one shape, and samples of their tiles decode alike."""
+    """Whether two pages have the same shape, and a sample of their tiles decodes equally."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return False
     count = len(ours.dataoffsets)
@@ -193,13 +205,14 @@ def _tile(page: Any, number: int) -> bytes:
 
 
 def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
-    """No attachment is announced; the encoded tiles are the source's but for what no decoder needs."""
+    """Check that a CZI has no attachments, and that its encoded tiles equal those of the source."""
     import mmap
     import struct
 
     from medsanitize.verifiers.leaks.slide_layout import MalformedSlide, tiles_of
 
     with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        # Attachments of a CZI include images of the label and the whole slide.
         if struct.unpack_from("<q", data, 32 + 72)[0] or b"ZISRAWATTACH" in data[: 1 << 20]:
             yield _PICTURE
         if not sources:
@@ -210,6 +223,7 @@ def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
             yield _VIEWER
             return
         with sources[0].open("rb") as other, mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ) as given:
+            # Only the end of each tile is compared: headers may differ by removed comments.
             same = len(mine) == len(theirs) and all(
                 data[a + (b - a) // 2 : b][-4096:] in given[c:d]
                 for (a, b), (c, d) in zip(mine, theirs, strict=True)

@@ -1,6 +1,6 @@
-"""One pass over a file of a slide: while its bytes are at hand they are digested and searched.
+"""One pass over a file of a slide that computes its SHA-256, its tile sums and identifier hits.
 
-SHA-256 does not hold the interpreter's lock: the file is digested beside the search.
+SHA-256 releases the interpreter's lock, so the file is hashed in parallel to the search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierHit, IdentifierSearch
 
 CHUNK: Final = 4 << 20
-"""Bytes that are digested beside their search: so many that neither waits for the other often."""
+"""Bytes hashed in parallel to their search; large enough that the threads rarely wait for each other."""
 _SUM: Final = Struct(">QI")
 SCAN: Final = b"\xff\xda"
 NO_HEAD: Final = b""
@@ -29,30 +29,32 @@ NO_HEAD: Final = b""
 
 @cache
 def _crc32() -> Callable[[bytes, int], int]:
-    """CRC-32 of bytes, continued from a value: the faster function where the extra ``wsi`` is installed."""
+    """Return a function for CRC-32 with a start value; a faster one if the extra ``wsi`` is installed."""
     try:
         from imagecodecs import deflate_crc32
     except ModuleNotFoundError:
-        return zlib.crc32  # the same sums: whole-slide images in DICOM are read without the extra too
+        return zlib.crc32  # same values: whole-slide images in DICOM do not need the extra
     return deflate_crc32
 
 
 class TileSums:
-    """Length and CRC-32 of tiles, taken in the order of the file and given in the order of the picture.
+    """Length and CRC-32 of tiles, computed in file order and returned in image order.
 
-    Of a JPEG tile what follows the tables and the frame counts, so that comments, and tables here or there,
-    change nothing. Thousands of sums tell scans apart as well as one long digest, in a third of its time;
-    nobody gains anything by two scans that agree.
+    Of a JPEG tile, only the data after tables and frame counts, so that comments and the location of tables
+    have no influence. Thousands of sums distinguish scans as well as one long digest, in a third of the time;
+    there is no motive to construct two scans with equal sums.
 
     Parameters
     ----------
     data : bytes or mmap
+        The file.
     tiles : sequence of Range
-        Tiles of the largest level in the order of the picture. None reaches into another.
+        Tiles of the largest level in image order; they do not overlap.
     """
 
     def __init__(self, data: bytes | mmap.mmap, tiles: Sequence[Range]) -> None:
         self._data, self._tiles = data, tiles
+        # Pages are read from the disk in file order, whatever the order of tiles in the image.
         self._order = iter(sorted(range(len(tiles)), key=tiles.__getitem__))
         self._sums = bytearray(_SUM.size * len(tiles))
         self._last: tuple[Range, int, int] = ((-1, -1), 0, 0)
@@ -62,12 +64,14 @@ class TileSums:
         self._next()
 
     def take(self, portion: bytes, offset: int) -> None:
-        """Take in a portion of the file that begins at ``offset``; portions go forward, and may overlap.
+        """Process a portion of the file that starts at ``offset``.
+
+        Portions are passed in ascending order and may overlap.
 
         Raises
         ------
         ValueError
-            A tile begins within the one before.
+            A tile starts inside the one before.
         """
         end = offset + len(portion)
         while self._current >= 0 and (self._at < end or self._stop <= end):
@@ -83,14 +87,14 @@ class TileSums:
             self._next(portion, offset)
 
     def joined(self) -> bytes:
-        """The sums of all tiles in the order of the picture, once the end was reached."""
+        """Return the sums of all tiles in image order, after the end of the file."""
         return bytes(self._sums)
 
     def _put(self) -> None:
         _SUM.pack_into(self._sums, _SUM.size * self._current, *self._last[1:])
 
     def _next(self, portion: bytes = b"", offset: int = 0) -> None:
-        """Go to the next tile; one that lies where the last did is the same."""
+        """Proceed to the next tile; one at the position of the last is a copy of it."""
         for number in self._order:
             self._current = number
             start, self._stop = self._tiles[number]
@@ -98,7 +102,7 @@ class TileSums:
                 self._put()
                 continue
             same = self._head and portion.startswith(self._head, start - offset, self._stop - offset)
-            if not same:  # or it lies beyond the portion
+            if not same:  # or it extends beyond the portion
                 self._head = head_of(self._data, start, self._stop, self._head)
             self._begin = self._at = start + max(len(self._head) - len(SCAN), 0)
             self._sum = 0
@@ -107,7 +111,7 @@ class TileSums:
 
 
 def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
-    """The sums of tiles (`TileSums`) of a file of which nothing else is asked."""
+    """Return the sums of tiles (`TileSums`) of a file that is not searched."""
     sums = TileSums(data, tiles)
     for start in range(0, len(data), CHUNK):
         sums.take(data[start : start + CHUNK], start)
@@ -117,7 +121,8 @@ def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
 
 
 def head_of(data: bytes | mmap.mmap, start: int, end: int, last: bytes) -> bytes:
-    """A JPEG up to its first scan's marker, or `NO_HEAD`; most begin as the ``last`` one did."""
+    """Return a JPEG up to its first scan, or `NO_HEAD`; ``last`` is the result for the previous tile."""
+    # Most tiles begin like the previous one; a comparison is faster than a search.
     if last and data[start : min(start + len(last), end)] == last:
         return last
     scan = data.find(SCAN, start, end) if data[start : start + len(JPEG)] == JPEG else -1
@@ -125,12 +130,12 @@ def head_of(data: bytes | mmap.mmap, start: int, end: int, last: bytes) -> bytes
 
 
 class SinglePassReader:
-    """Reads a file once, from its begin to its end.
+    """Reads a file once, from beginning to end.
 
     Attributes
     ----------
     sha256 : str
-        Of all bytes, once `hits` ended.
+        SHA-256 (hex) of the file, after `hits` is exhausted.
     """
 
     def __init__(self, data: mmap.mmap, tiles: Sequence[Range]) -> None:
@@ -139,13 +144,12 @@ class SinglePassReader:
         self.sha256 = ""
 
     def hits(self, net: IdentifierSearch) -> Iterator[IdentifierHit]:
-        """What the net finds of long values (`IdentifierSearch.long_hits`), while a thread digests the
-        same bytes.
-        """
+        """Yield hits of long values (`IdentifierSearch.long_hits`), while a thread hashes the same bytes."""
         data, whole = self._data, sha256()
         with ThreadPoolExecutor(1) as beside:
             digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
+                # Searched with the end of the last chunk, hashed without it.
                 before = min(start, OVERLAP)
                 chunk = data[start - before : start + CHUNK]
                 if digested is not None:
@@ -158,5 +162,5 @@ class SinglePassReader:
 
     @property
     def tiles(self) -> bytes:
-        """The sums of the tiles (`TileSums`), once `hits` ended."""
+        """The sums of the tiles (`TileSums`), after `hits` is exhausted."""
         return self._tiles.joined()
