@@ -75,7 +75,7 @@ def test_signatures_are_pinned(name: str) -> None:
     assert plain_signature(name) == SIGNATURES[name]
 
 
-def test_nothing_else_is_public() -> None:
+def test_no_other_name_is_public() -> None:
     functions = {name.split(".")[0] for name in SIGNATURES}
     assert sorted(medsanitize.__all__) == sorted(functions | set(VALUES))
     assert set(medsanitize.__all__) <= set(dir(medsanitize))
@@ -114,7 +114,7 @@ def test_a_real_file_is_released_without_its_identifiers(basic: Deidentifier) ->
     assert result.actions["removed"] > 100
 
 
-def test_bytes_paths_and_datasets_are_taken_alike(basic: Deidentifier) -> None:
+def test_bytes_paths_and_datasets_are_treated_alike(basic: Deidentifier) -> None:
     dataset = pydicom.dcmread(CT)
     before = dataset.to_json()
 
@@ -126,7 +126,7 @@ def test_bytes_paths_and_datasets_are_taken_alike(basic: Deidentifier) -> None:
 
 
 @pytest.mark.parametrize("preset", ["ps3.15-basic", "research"])
-def test_a_run_gives_the_same_bytes(tmp_path: Path, preset: str) -> None:
+def test_a_run_is_deterministic(tmp_path: Path, preset: str) -> None:
     """Of an object whose series shows nothing that a single object does not."""
     name = "MR_small.dcm" if preset == "ps3.15-basic" else "SC_rgb_small_odd.dcm"
     source = Path(str(get_testdata_file(name, download=False)))
@@ -189,7 +189,7 @@ def test_a_truncated_file_is_quarantined(basic: Deidentifier, tmp_path: Path) ->
             use()
 
 
-def test_an_object_that_the_audit_finds_fault_with_is_quarantined(
+def test_an_object_that_fails_the_audit_is_quarantined(
     basic: Deidentifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an error of the sanitizer let through is found as in a run."""
@@ -217,12 +217,12 @@ def test_a_defect_releases_nothing(basic: Deidentifier, monkeypatch: pytest.Monk
     assert [one.rule for one in basic(CT).findings] == ["internal-error"]
 
 
-def test_slices_wait_for_their_series_where_faces_matter() -> None:
+def test_slices_wait_for_their_series_if_faces_are_checked() -> None:
     result = Deidentifier("hipaa-safe-harbor", KEY)(CT)
     assert [one.rule for one in result.findings] == ["face-not-looked-for"]
 
 
-def test_what_is_no_image_is_dropped_and_two_patients_are_not_released(basic: Deidentifier) -> None:
+def test_objects_without_an_image_are_dropped_and_mixed_patients_quarantined(basic: Deidentifier) -> None:
     dataset = pydicom.dcmread(CT)
     dataset.PatientID = ["1", "2"]
 
@@ -235,7 +235,7 @@ def test_a_data_set_that_cannot_be_written_is_quarantined(basic: Deidentifier) -
     assert basic(pydicom.Dataset()).outcome == "quarantined"
 
 
-def test_excluded_patients_are_dropped_and_given_pseudonyms_are_used(tmp_path: Path) -> None:
+def test_excluded_patients_are_dropped_and_assigned_pseudonyms_are_used(tmp_path: Path) -> None:
     identifier = str(pydicom.dcmread(CT).PatientID)
     (tmp_path / "out.csv").write_text(f"patient_id\n{identifier}\n")
     (tmp_path / "names.csv").write_text(f"patient_id,pseudonym\n{identifier},SUBJ-7\n")
@@ -248,7 +248,7 @@ def test_excluded_patients_are_dropped_and_given_pseudonyms_are_used(tmp_path: P
     assert [(one.rule, left_out.outcome) for one in left_out.findings] == [("consent", "dropped")]
 
 
-def test_results_are_saved_once_and_never_over_another_file(basic: Deidentifier, tmp_path: Path) -> None:
+def test_results_are_saved_once_and_never_overwrite_a_file(basic: Deidentifier, tmp_path: Path) -> None:
     result = basic(CT)
 
     path = result.save(tmp_path / "new")
@@ -261,7 +261,7 @@ def test_results_are_saved_once_and_never_over_another_file(basic: Deidentifier,
         result.save(tmp_path / "new")
 
 
-def test_a_path_without_a_file_and_other_types_raise(basic: Deidentifier, tmp_path: Path) -> None:
+def test_a_missing_path_and_other_types_raise(basic: Deidentifier, tmp_path: Path) -> None:
     with pytest.raises(medsanitize.UsageError):
         basic(tmp_path / "nothing")
     with pytest.raises(medsanitize.UsageError):
@@ -282,7 +282,7 @@ def test_no_warning_shows_a_value(basic: Deidentifier, recwarn: pytest.WarningsR
 # -- keys, policies, releases ---------------------------------------------------------------
 
 
-def test_keys_are_read_checked_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_validated_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     medsanitize.keygen(tmp_path / "release.key")
     from_file = ReleaseKey.from_file(tmp_path / "release.key")
     monkeypatch.setenv("THE_KEY", (tmp_path / "release.key").read_text())
@@ -303,7 +303,7 @@ def test_keys_are_read_checked_and_never_shown(tmp_path: Path, monkeypatch: pyte
         medsanitize.keygen(tmp_path / "release.key")
 
 
-def test_every_problem_of_a_policy_is_named() -> None:
+def test_every_problem_of_a_policy_is_reported() -> None:
     with pytest.raises(medsanitize.PolicyError) as raised:
         medsanitize.load_policy({"version": 1, "preset": "research", "nonsense": 1})
     assert len(raised.value.problems) > 1
@@ -313,7 +313,7 @@ def test_every_problem_of_a_policy_is_named() -> None:
         medsanitize.load_policy("/no/such/policy.yaml")
 
 
-def test_a_folder_that_is_no_release_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(medsanitize.UsageError):
         Release(tmp_path)
     (tmp_path / "RELEASE.json").write_text("{}")
@@ -321,7 +321,7 @@ def test_a_folder_that_is_no_release_is_refused(tmp_path: Path) -> None:
         Release(tmp_path)
 
 
-def test_comparing_takes_two_datasets(tmp_path: Path) -> None:
+def test_a_comparison_requires_two_datasets(tmp_path: Path) -> None:
     with pytest.raises(medsanitize.UsageError, match="Fewer than two"):
         medsanitize.compare(tmp_path)
     with pytest.raises(medsanitize.UsageError, match="labels"):
@@ -331,7 +331,7 @@ def test_comparing_takes_two_datasets(tmp_path: Path) -> None:
 # -- the manual ---------------------------------------------------------------------------
 
 
-def test_the_examples_of_the_manual_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_manual_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of docs/api.md, executed in order in a folder with an export."""
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     (tmp_path / "export").mkdir()
@@ -347,6 +347,6 @@ def test_the_examples_of_the_manual_work(tmp_path: Path, monkeypatch: pytest.Mon
     assert scope["result"].outcome == "released"
 
 
-def test_every_public_name_is_in_the_manual() -> None:
+def test_every_public_name_is_documented_in_the_manual() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert [name for name in medsanitize.__all__ if f"`{name}" not in page] == []

@@ -21,7 +21,7 @@ def scaling(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("scaling")
 
 
-def test_a_run_that_ended_before_it_could_be_killed_is_not_recorded_as_killed(
+def test_a_run_that_ends_before_the_kill_is_not_recorded_as_killed(
     scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = {"outcomes": {"released": 9}, "stages": []}
@@ -32,7 +32,7 @@ def test_a_run_that_ended_before_it_could_be_killed_is_not_recorded_as_killed(
         scaling.one_run(tmp_path, tmp_path, 9, 1, kill=True)
 
 
-def test_a_process_that_ends_by_itself_was_not_killed(
+def test_a_process_that_ends_by_itself_is_not_killed(
     scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The signal comes too late for it."""
@@ -55,7 +55,7 @@ def test_memory_is_compared_above_a_hundred_thousand_objects(
     assert [kept for told, kept in said if told.startswith("Memory")] == [False] * made
 
 
-def test_a_resumed_run_that_was_not_seen_at_work_is_not_recorded_as_free(
+def test_a_resumed_run_without_observed_work_is_not_recorded_as_free(
     scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = {"outcomes": {"released": 9}, "stages": []}
@@ -71,7 +71,7 @@ def test_a_resumed_run_that_was_not_seen_at_work_is_not_recorded_as_free(
     ("cpu", "until", "again", "kept"),
     [(104.0, 4.0, 0, True), (104.0, 6.0, 0, False), (104.0, 0.0, 700, False), (106.0, 4.0, 0, False)],
 )
-def test_a_resumed_run_is_judged_beside_a_whole_one_and_by_what_it_does_twice_and_before_its_first_object(
+def test_a_resumed_run_is_compared_with_a_whole_one_and_by_repeated_work(
     scaling: ModuleType, cpu: float, until: float, again: int, kept: bool
 ) -> None:
     whole = scaling.Figures(10_000, 1, False, 1.0, 100.0, 1, 1, 1, -1, 0.0, 0, {}, 0.0)

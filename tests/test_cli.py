@@ -37,13 +37,13 @@ def leaves(group: click.Group, above: tuple[str, ...] = ()) -> list[tuple[str, .
     return found
 
 
-def test_the_help_lists_each_command_by_the_first_sentence_of_its_own_help() -> None:
+def test_the_help_lists_each_command_by_its_first_sentence() -> None:
     found = {name: command.get_short_help_str(1000) for name, command in subcommands(cli)}
     listed = {name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()}
     assert found == {name: command.get_short_help_str(1000) for name, command in listed.items()}
 
 
-def test_help_loads_no_module_of_a_command() -> None:
+def test_help_imports_no_command_module() -> None:
     program = (
         "import sys\nsys.argv = ['medsanitize', '--help']\nfrom medsanitize.cli import cli\n"
         "cli(standalone_mode=False)\n"
@@ -69,7 +69,7 @@ def test_every_command_has_help_with_an_example_and_both_json_options(command: t
     assert "--log-json" in text
 
 
-def test_help_is_quick_and_loads_nothing_heavy() -> None:
+def test_help_is_fast_and_imports_nothing_heavy() -> None:
     program = (
         "import sys\nsys.argv = ['medsanitize', '--help']\nfrom medsanitize.cli import cli\n"
         "cli(standalone_mode=False)\n"
@@ -94,11 +94,11 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
         (Cancelled(15), 143),
     ],
 )
-def test_exit_codes_follow_the_error(error: BaseException | None, code: int) -> None:
+def test_exit_codes_match_the_error(error: BaseException | None, code: int) -> None:
     assert exit_code(error) == code
 
 
-def test_exit_codes_of_endings() -> None:
+def test_exit_codes_match_the_ending() -> None:
     assert exit_code(refused=True, quarantined=5) == Exit.GATE_REFUSED
     assert exit_code(quarantined=5) == Exit.SOME_QUARANTINED
 
@@ -111,7 +111,7 @@ def test_run_prints_one_json_object_with_outcomes_rules_and_timings(done: tuple[
     assert all(stage["cpu_seconds"] >= 0 <= stage["wall_seconds"] for stage in facts["stages"])
 
 
-def test_log_json_is_one_object_a_line_on_stderr(done: tuple[Path, Result]) -> None:
+def test_log_json_writes_one_object_per_line_to_stderr(done: tuple[Path, Result]) -> None:
     lines = [json.loads(line) for line in done[1].stderr.splitlines()]
     assert {line["event"] for line in lines} == {
         "stage-started",
@@ -122,16 +122,14 @@ def test_log_json_is_one_object_a_line_on_stderr(done: tuple[Path, Result]) -> N
     }
 
 
-def test_nothing_printed_shows_an_identifier_or_a_source_name(done: tuple[Path, Result]) -> None:
+def test_output_contains_no_identifier_and_no_source_name(done: tuple[Path, Result]) -> None:
     base, result = done
     printed = result.output + result.stderr + (base / "state" / "report.html").read_text()
     for secret in (*CANARIES, "i0003", "README.txt", "cut.dcm"):
         assert secret not in printed
 
 
-def test_verify_says_intact_and_then_names_the_changed_file(
-    done: tuple[Path, Result], tmp_path: Path
-) -> None:
+def test_verify_reports_intact_and_then_the_changed_file(done: tuple[Path, Result], tmp_path: Path) -> None:
     import shutil
 
     copy = tmp_path / "release"
@@ -151,7 +149,7 @@ def test_audit_with_the_policy_searches_for_its_identifiers(done: tuple[Path, Re
     assert (result.exit_code, facts["identifiers"], facts["findings"]) == (0, "passed", [])
 
 
-def test_ledger_gives_the_link_to_its_holder_alone(done: tuple[Path, Result], tmp_path: Path) -> None:
+def test_ledger_writes_the_link_readable_by_its_owner_only(done: tuple[Path, Result], tmp_path: Path) -> None:
     uids, patients = tmp_path / "uids.csv", tmp_path / "patients.csv"
     call("ledger", done[0] / "policy.yaml", "--uids", uids, "--patients", patients)
     rows = [line.split(",") for line in patients.read_text().splitlines()]
@@ -209,7 +207,7 @@ def test_init_keygen_validate_and_schema_work_together(tmp_path: Path) -> None:
     assert json.loads(call("schema").stdout)["type"] == "object"
 
 
-def test_policy_errors_come_all_at_once_with_line_and_column(tmp_path: Path) -> None:
+def test_policy_errors_are_reported_together_with_line_and_column(tmp_path: Path) -> None:
     prepare(tmp_path)
     (tmp_path / "policy.yaml").write_text("version: 2\npreset: none\nsurprise: 1\n")
     result = call("validate", tmp_path / "policy.yaml", "--json")
@@ -218,13 +216,15 @@ def test_policy_errors_come_all_at_once_with_line_and_column(tmp_path: Path) -> 
     assert {problem["line"] for problem in problems} >= {1, 2, 3}
 
 
-def test_an_error_is_a_sentence_and_a_json_object(tmp_path: Path) -> None:
+def test_an_error_is_a_message_and_a_json_object(tmp_path: Path) -> None:
     result = call("run", tmp_path / "nothing.yaml", "--json")
     assert json.loads(result.stdout)["exit_code"] == result.exit_code == 2
     assert result.stderr.startswith("medsanitize: ")
 
 
-def test_a_defect_shows_its_place_but_not_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_shows_its_code_location_but_not_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from medsanitize.policies import load
 
     def broken(_: Path) -> Any:
@@ -248,7 +248,7 @@ def test_registry_commands_add_list_and_remove(done: tuple[Path, Result], tmp_pa
     assert call("registry", "remove", "chest-ct", "1.0", *folder).exit_code == 2
 
 
-def test_the_demo_releases_and_no_planted_identifier_survives(tmp_path: Path) -> None:
+def test_the_demo_runs_and_no_planted_identifier_survives(tmp_path: Path) -> None:
     result = call("demo", tmp_path / "demo", "--workers", 1, "--json")
     facts = json.loads(result.stdout)
     assert (result.exit_code, facts["ending"], facts["surviving"]) == (0, "published", 0)
@@ -270,7 +270,7 @@ def test_bad_options_are_usage_errors(tmp_path: Path) -> None:
     assert call("run", tmp_path / "policy.yaml", "--nonsense").exit_code == 2
 
 
-def test_review_makes_a_page_and_takes_decisions_back(tmp_path: Path) -> None:
+def test_review_creates_a_page_and_applies_decisions(tmp_path: Path) -> None:
     make_export(tmp_path / "export", 3)
     prepare(tmp_path, release='{name: a, version: "1", mode: pseudonymous, approve: required}')
     policy = tmp_path / "policy.yaml"
@@ -295,7 +295,7 @@ def test_review_makes_a_page_and_takes_decisions_back(tmp_path: Path) -> None:
     assert json.loads(call("run", policy, "--workers", 1, "--json").stdout)["ending"] == "published"
 
 
-def test_review_says_what_is_wrong_without_saying_a_value(tmp_path: Path) -> None:
+def test_review_reports_errors_without_values(tmp_path: Path) -> None:
     make_export(tmp_path / "export", 3)
     prepare(tmp_path)
     policy = tmp_path / "policy.yaml"

@@ -33,7 +33,7 @@ def generator() -> ModuleType:
     return loaded("commands")
 
 
-def test_the_page_of_commands_is_the_one_the_commands_generate(generator: ModuleType) -> None:
+def test_the_commands_page_is_up_to_date(generator: ModuleType) -> None:
     assert (DOCS / "commands.md").read_text(encoding="utf-8") == generator.page()
 
 
@@ -87,7 +87,7 @@ def test_every_python_block_of_the_manual_compiles(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_of_the_manual_lead_somewhere(page: Path) -> None:
+def test_links_of_the_manual_resolve(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
@@ -101,7 +101,7 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(list((tmp_path / "clean").rglob("*.dcm"))) == 1
 
 
-def test_page_of_the_manifest_is_the_one_the_schemas_generate() -> None:
+def test_the_manifest_page_is_up_to_date() -> None:
     generator = loaded("manifest")
     assert (DOCS / "manifest.md").read_text(encoding="utf-8") == generator.page(), (
         "Run: python docs/manifest.py"

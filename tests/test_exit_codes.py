@@ -101,7 +101,7 @@ def test_2_when_no_worker_can_be_reached(project: Policy, monkeypatch: pytest.Mo
     assert (done.returncode, "TMPDIR" in done.stderr, told(project)["exit_code"]) == (2, True, 2)
 
 
-def test_3_when_nothing_may_be_published(project: Policy) -> None:
+def test_3_when_publication_is_refused(project: Policy) -> None:
     release = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
     policy = prepare(project.output.parent, release=release)
     assert call("run", file_of(policy), "--workers", 1).returncode == 3
@@ -116,7 +116,7 @@ def test_4_when_a_released_file_was_changed(published: tuple[Policy, int], tmp_p
     assert call("verify", tmp_path / "release").returncode == 4
 
 
-def test_5_when_another_run_is_at_work_which_ends_undisturbed(
+def test_5_when_another_run_holds_the_lock_and_is_not_disturbed(
     project: Policy, published: tuple[Policy, int]
 ) -> None:
     first = start(project)
@@ -135,7 +135,7 @@ def test_5_when_another_run_is_at_work_which_ends_undisturbed(
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["process", "process group"])
-def test_143_on_sigterm_and_the_same_command_resumes(
+def test_143_on_sigterm_and_a_rerun_resumes(
     project: Policy, published: tuple[Policy, int], group: bool
 ) -> None:
     process = start(project, workers=2 if group else 1)
@@ -153,7 +153,7 @@ def test_143_on_sigterm_and_the_same_command_resumes(
     assert tree(project.output) == tree(published[0].output)
 
 
-def test_a_log_of_json_lines_has_times_levels_and_no_identifier(project: Policy) -> None:
+def test_a_json_log_has_times_levels_and_no_identifiers(project: Policy) -> None:
     process = start(project)
     _, log = process.communicate(timeout=60)
     lines = [json.loads(line) for line in log.splitlines()]

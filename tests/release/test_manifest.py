@@ -103,20 +103,20 @@ def test_the_file_states_versions_and_sorting(tmp_path: Path, make_row: Rows) ->
         {"pixels_sha256": "short"},
     ],
 )
-def test_an_unsafe_row_is_refused(tmp_path: Path, make_row: Rows, change: dict[str, str]) -> None:
+def test_an_unsafe_row_is_rejected(tmp_path: Path, make_row: Rows, change: dict[str, str]) -> None:
     with pytest.raises(IntegrityError):
         write_objects([replace(make_row(0, b"x"), **change)], tmp_path, metadata={})
 
 
 @pytest.mark.parametrize("order", [(1, 0), (0, 0)])
-def test_rows_out_of_order_or_repeated_are_refused(
+def test_unsorted_or_repeated_rows_are_rejected(
     tmp_path: Path, make_row: Rows, order: tuple[int, int]
 ) -> None:
     with pytest.raises(IntegrityError, match="not sorted"):
         write_objects([make_row(n, b"x") for n in order], tmp_path, metadata={})
 
 
-def test_a_flipped_bit_in_a_page_is_noticed_on_reading(tmp_path: Path, make_row: Rows) -> None:
+def test_a_flipped_bit_in_a_page_is_detected_on_reading(tmp_path: Path, make_row: Rows) -> None:
     (path,) = write_objects((make_row(n, b"x") for n in range(50)), tmp_path, metadata={})
     content = bytearray(path.read_bytes())
     content[120] ^= 1
@@ -125,7 +125,7 @@ def test_a_flipped_bit_in_a_page_is_noticed_on_reading(tmp_path: Path, make_row:
         list(read_objects(tmp_path))
 
 
-def test_a_cut_or_missing_manifest_is_an_integrity_error(tmp_path: Path, make_row: Rows) -> None:
+def test_a_truncated_or_missing_manifest_is_an_integrity_error(tmp_path: Path, make_row: Rows) -> None:
     with pytest.raises(IntegrityError, match="no object manifest"):
         list(read_objects(tmp_path))
     (path,) = write_objects([make_row(0, b"x")], tmp_path, metadata={})
@@ -134,7 +134,7 @@ def test_a_cut_or_missing_manifest_is_an_integrity_error(tmp_path: Path, make_ro
         list(read_objects(tmp_path))
 
 
-def test_patients_are_added_up_from_the_objects(tmp_path: Path, make_row: Rows) -> None:
+def test_patient_rows_are_aggregated_from_the_objects(tmp_path: Path, make_row: Rows) -> None:
     rows = [make_row(n, b"xy") for n in range(5)]
     rows[1] = replace(rows[1], modality="SEG")
     write_objects(rows, tmp_path, metadata={})
@@ -159,7 +159,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
+def test_memory_is_independent_of_the_number_of_rows(tmp_path: Path) -> None:
     def peak(rows: int) -> int:
         command = [sys.executable, "-c", _MEASURE, str(rows), str(tmp_path / str(rows))]
         return int(subprocess.run(command, capture_output=True, check=True).stdout)

@@ -68,7 +68,7 @@ def ready(tmp_path: Path, make_staging: Make, summary: Make, signing_key: Path) 
     return make
 
 
-def test_a_published_release_is_intact_and_nothing_else_is_left(ready: Make, summary: Make) -> None:
+def test_a_published_release_is_intact_and_staging_is_removed(ready: Make, summary: Make) -> None:
     staging = ready("r")
     publish(staging, staging.parent, summary())
     assert not staging.exists()
@@ -106,7 +106,7 @@ def test_release_json_states_identity_and_digests(ready: Make, summary: Make) ->
     }
 
 
-def test_a_crash_at_any_change_is_mended_by_a_repeat(
+def test_a_crash_at_any_change_is_repaired_by_a_rerun(
     ready: Make, summary: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = ready("whole")
@@ -131,7 +131,7 @@ def test_a_crash_at_any_change_is_mended_by_a_repeat(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_a_failing_disk_publishes_nothing_and_may_be_retried(
+def test_a_failing_disk_publishes_nothing_and_is_retryable(
     ready: Make, summary: Make, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     for nth in range(1, 29, 4):
@@ -155,7 +155,7 @@ def test_empty_folders_are_not_published(ready: Make, summary: Make) -> None:
 
 
 @pytest.mark.parametrize("foreign", ["link", "top"])
-def test_what_does_not_belong_stops_the_release(ready: Make, summary: Make, foreign: str) -> None:
+def test_foreign_files_prevent_publication(ready: Make, summary: Make, foreign: str) -> None:
     staging = ready("r")
     if foreign == "link":
         (staging / "tables/link.csv").symlink_to("/etc/hostname")
@@ -166,7 +166,7 @@ def test_what_does_not_belong_stops_the_release(ready: Make, summary: Make, fore
     assert not (staging.parent / "RELEASE.json").exists()
 
 
-def test_an_incomplete_staging_folder_is_refused(staged: Path, summary: Make) -> None:
+def test_an_incomplete_staging_folder_is_rejected(staged: Path, summary: Make) -> None:
     with pytest.raises(IntegrityError, match="not complete"):
         publish(staged, staged.parent, summary())
     assert not (staged.parent / "RELEASE.json").exists()
@@ -187,15 +187,15 @@ def test_another_release_in_the_output_is_not_overwritten(
     assert (staging / "data").exists()
 
 
-def test_repeating_with_another_summary_is_refused(make_release: Make, summary: Make, tmp_path: Path) -> None:
+def test_publishing_again_with_another_summary_is_rejected(
+    make_release: Make, summary: Make, tmp_path: Path
+) -> None:
     release = make_release(tmp_path / "r")
     with pytest.raises(UsageError, match="another release"):
         publish(release / ".staging", release, summary(supersedes="0.1"))
 
 
-def test_the_staged_digest_binds_to_data_and_tables_but_not_to_the_report(
-    staged: Path, summary: Make
-) -> None:
+def test_the_staged_digest_covers_data_and_tables_but_not_the_report(staged: Path, summary: Make) -> None:
     before = staged_digest(staged)
     write_evidence(staged, summary(), signing_key=None)
     assert staged_digest(staged) == before

@@ -42,7 +42,7 @@ def publish_as(make_release: Make, tmp_path: Path) -> Make:
     return make
 
 
-def test_a_registry_that_is_not_there_is_empty_and_is_not_made(registry: Registry) -> None:
+def test_a_missing_registry_is_empty_and_not_created(registry: Registry) -> None:
     assert registry.list() == ()
     assert list(registry.lookup([("0" * 64, None)])) == []
     assert not registry.path.exists()
@@ -54,13 +54,13 @@ def test_an_added_release_is_listed_with_its_size(registry: Registry, publish_as
     assert registry.list() == (entry,)
 
 
-def test_only_the_holder_may_look_into_the_registry(registry: Registry, publish_as: Make) -> None:
+def test_only_the_owner_may_read_the_registry(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a"]))
     assert registry.path.stat().st_mode & 0o777 == 0o700
     assert (registry.path / DATABASE).stat().st_mode & 0o077 == 0
 
 
-def test_hits_come_in_order_by_bytes_or_by_pixels(registry: Registry, publish_as: Make) -> None:
+def test_hits_are_in_order_and_found_by_bytes_or_by_pixels(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a", b"b"]))
     pixels_of_b = sha(b"pixelsb")
     wanted = [(sha(b"new"), None), (sha(b"b"), pixels_of_b), (sha(b"other"), pixels_of_b), (sha(b"a"), None)]
@@ -80,13 +80,13 @@ def test_an_earlier_version_of_the_same_release_is_carried_over_not_duplicated(
     assert [(hit.name, hit.carried_over("ct")) for hit in hits] == [("ct", True), ("mr", False)]
 
 
-def test_looking_up_streams_over_many_batches(registry: Registry, publish_as: Make) -> None:
+def test_lookups_stream_over_many_batches(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a"]))
     wanted = ((sha(b"a") if n % 30_000 == 29_999 else f"{n:064x}", None) for n in range(60_000))
     assert [hit.index for hit in registry.lookup(wanted)] == [29_999, 59_999]
 
 
-def test_looking_up_writes_nothing(registry: Registry, publish_as: Make) -> None:
+def test_lookups_write_nothing(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a"]))
     before = (registry.path / DATABASE).stat().st_mtime_ns
     list(registry.lookup([(sha(b"a"), None)]))
@@ -100,7 +100,7 @@ def test_adding_a_release_again_changes_nothing(registry: Registry, publish_as: 
     assert len(registry.list()) == 1
 
 
-def test_another_release_of_the_same_name_and_version_is_refused(
+def test_another_release_of_the_same_name_and_version_is_rejected(
     registry: Registry, make_release: Make, tmp_path: Path
 ) -> None:
     registry.add(make_release(tmp_path / "one", contents=[b"a"]))
@@ -109,7 +109,7 @@ def test_another_release_of_the_same_name_and_version_is_refused(
     assert list(registry.lookup([(sha(b"b"), None)])) == []
 
 
-def test_a_release_that_is_not_intact_is_refused(registry: Registry, publish_as: Make) -> None:
+def test_a_release_that_is_not_intact_is_rejected(registry: Registry, publish_as: Make) -> None:
     release = publish_as("ct", "1.0", [b"a"])
     next((release / "data").rglob("*.dcm")).write_bytes(b"b")
     with pytest.raises(IntegrityError, match="not intact"):
@@ -117,7 +117,7 @@ def test_a_release_that_is_not_intact_is_refused(registry: Registry, publish_as:
     assert registry.list() == ()
 
 
-def test_removing_tells_which_releases_are_affected_and_why(registry: Registry, publish_as: Make) -> None:
+def test_removal_reports_which_releases_are_affected_and_why(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a", b"b"]))
     newer = registry.add(publish_as("ct", "1.1", [b"a", b"b", b"c"], supersedes="1.0"))
     leaning = registry.add(publish_as("mr", "1.0", [b"d"]), relies_on=[("ct", "1.0")])
@@ -129,9 +129,7 @@ def test_removing_tells_which_releases_are_affected_and_why(registry: Registry, 
     assert [hit.version for hit in registry.lookup([(sha(b"a"), None)])] == ["1.1"]
 
 
-def test_unknown_releases_are_usage_errors_and_leave_nothing_behind(
-    registry: Registry, publish_as: Make
-) -> None:
+def test_unknown_releases_are_usage_errors_and_leave_no_files(registry: Registry, publish_as: Make) -> None:
     with pytest.raises(UsageError, match="No such release"):
         registry.remove("ct", "9")
     with pytest.raises(UsageError, match="No such release"):
@@ -146,7 +144,7 @@ def test_a_damaged_registry_is_an_integrity_error(registry: Registry) -> None:
         registry.list()
 
 
-def test_a_registry_of_a_later_version_is_not_touched(registry: Registry, publish_as: Make) -> None:
+def test_a_registry_of_a_later_version_is_not_modified(registry: Registry, publish_as: Make) -> None:
     registry.add(publish_as("ct", "1.0", [b"a"]))
     db = sqlite3.connect(registry.path / DATABASE)
     db.execute("PRAGMA user_version = 99")
@@ -155,7 +153,7 @@ def test_a_registry_of_a_later_version_is_not_touched(registry: Registry, publis
         registry.list()
 
 
-def test_a_busy_registry_may_be_retried(
+def test_a_busy_registry_is_retryable(
     registry: Registry, publish_as: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = publish_as("ct", "1.0", [b"a"])
@@ -188,9 +186,7 @@ def seen_in(modality: str, count: int, first: int = 0, second: int | None = None
     )
 
 
-def test_embeddings_come_back_as_they_were_and_are_nowhere_in_the_clear(
-    registry: Registry, publish_as: Make
-) -> None:
+def test_embeddings_round_trip_and_are_encrypted(registry: Registry, publish_as: Make) -> None:
     entry = registry.add(publish_as("ct", "1.0", [b"a"]))
     given = [seen_in("radiograph", 3), seen_in("radiograph", 2, 3), seen_in("slide", 1, 9, second=4)]
     registry.add_embeddings(entry, "m", given, Vault(KEY), missing=7)
@@ -204,7 +200,7 @@ def test_embeddings_come_back_as_they_were_and_are_nowhere_in_the_clear(
     assert given[0].first.tobytes()[:16] not in raw
 
 
-def test_embeddings_of_other_models_are_not_there(registry: Registry, publish_as: Make) -> None:
+def test_embeddings_of_other_models_are_not_returned(registry: Registry, publish_as: Make) -> None:
     entry = registry.add(publish_as("ct", "1.0", [b"a"]))
     registry.add_embeddings(entry, "m", [seen_in("radiograph", 3)], Vault(KEY), missing=0)
     assert registry.missing("ct", "1.0", "other") is None
@@ -221,7 +217,7 @@ def test_adding_embeddings_again_replaces_those_of_the_same_models(
     assert [len(one.patients) for one in registry.embeddings(entry, "n", Vault(KEY))] == [2]
 
 
-def test_another_key_opens_nothing_and_adds_nothing(registry: Registry, publish_as: Make) -> None:
+def test_another_key_can_neither_read_nor_add(registry: Registry, publish_as: Make) -> None:
     entry = registry.add(publish_as("ct", "1.0", [b"a"]))
     registry.add_embeddings(entry, "m", [seen_in("slide", 1)], Vault(KEY), missing=0)
     with pytest.raises(KeyMaterialError, match="another key"):
@@ -240,7 +236,7 @@ def test_parts_cannot_be_moved_between_releases(registry: Registry, publish_as: 
         list(registry.embeddings(entries[0], "m", Vault(KEY)))
 
 
-def test_a_removed_release_takes_its_embeddings_along(registry: Registry, publish_as: Make) -> None:
+def test_a_removed_release_loses_its_embeddings(registry: Registry, publish_as: Make) -> None:
     entry = registry.add(publish_as("ct", "1.0", [b"a"]))
     registry.add_embeddings(entry, "m", [seen_in("slide", 1)], Vault(KEY), missing=0)
     registry.remove("ct", "1.0")
@@ -248,7 +244,7 @@ def test_a_removed_release_takes_its_embeddings_along(registry: Registry, publis
         assert db.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
 
 
-def test_a_registry_made_before_embeddings_is_read_and_grows_when_written(
+def test_a_registry_without_embeddings_is_read_and_upgraded_when_written(
     registry: Registry, publish_as: Make
 ) -> None:
     entry = registry.add(publish_as("ct", "1.0", [b"a"]))
@@ -263,7 +259,7 @@ def test_a_registry_made_before_embeddings_is_read_and_grows_when_written(
     assert registry.missing("ct", "1.0", "m") == 0
 
 
-def test_tiles_are_added_to_a_release_that_is_there_already(registry: Registry, publish_as: Make) -> None:
+def test_tiles_are_added_to_an_existing_release(registry: Registry, publish_as: Make) -> None:
     release = publish_as("slides", "1.0", [b"a"])
     registry.add(release)
     registry.add(release, tiles=[b"t" * 32])

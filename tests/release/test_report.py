@@ -49,7 +49,7 @@ def text(page: bytes) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.decode().split("</style>")[1]))
 
 
-def test_the_page_is_well_formed_and_loads_nothing(summary: Make) -> None:
+def test_the_page_is_well_formed_and_loads_no_resources(summary: Make) -> None:
     page = render_report(summary(), signer="ab" * 32)
     parsed = outline(page)
     assert not {"script", "link", "img", "iframe", "object", "embed", "a", "form"} & {
@@ -61,7 +61,7 @@ def test_the_page_is_well_formed_and_loads_nothing(summary: Make) -> None:
     assert not re.search(rb"url\(|@import|https?://", page)
 
 
-def test_the_page_can_be_read_without_seeing_it(summary: Make) -> None:
+def test_the_page_is_accessible_to_screen_readers(summary: Make) -> None:
     parsed = outline(render_report(summary(), signer=None))
     assert ("html", {"lang": "en"}) in parsed.tags
     tags = [tag for tag, _ in parsed.tags]
@@ -74,7 +74,7 @@ def test_the_page_can_be_read_without_seeing_it(summary: Make) -> None:
             assert attributes.get("scope") in ("row", "col")
 
 
-def test_what_the_owner_writes_cannot_become_markup(summary: Make) -> None:
+def test_owner_texts_cannot_become_markup(summary: Make) -> None:
     release = Release(
         name="a", version="1", mode="anonymous", description="<script>alert('x')</script>", ethics="&lt;"
     )
@@ -85,7 +85,7 @@ def test_what_the_owner_writes_cannot_become_markup(summary: Make) -> None:
     assert b"&lt;script&gt;" in page
 
 
-def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
+def test_unchecked_pixels_are_stated_plainly_and_first(summary: Make) -> None:
     tone, sentence = report_verdict(summary())
     assert (tone, sentence) == (
         "care",
@@ -94,7 +94,7 @@ def test_unchecked_pixels_are_said_plainly_and_first(summary: Make) -> None:
     assert "Pixels: not checked." in text(render_report(summary(), signer=None))
 
 
-def test_a_check_nobody_mentions_counts_as_not_made(summary: Make) -> None:
+def test_an_unmentioned_check_counts_as_not_run(summary: Make) -> None:
     assert report_verdict(summary(checks={}))[0] == "care"
     shown = text(render_report(summary(checks={}), signer=None))
     assert "Burned-in text, where the header indicates a risk 0 0 6 0" in shown
@@ -128,7 +128,7 @@ def test_signature_and_its_absence_are_stated(summary: Make) -> None:
     assert "key id " + "ab" * 32 in text(render_report(summary(), signer="ab" * 32))
 
 
-def test_counts_by_outcome_rule_and_class_are_there(summary: Make) -> None:
+def test_counts_by_outcome_rule_and_class_are_shown(summary: Make) -> None:
     shown = text(render_report(summary(meanings={"truncated": "Ends before its last element"}), signer=None))
     for part in (
         "9 files were found",
@@ -149,7 +149,7 @@ def test_an_empty_release_has_a_report(summary: Make) -> None:
     assert "0 files were found" in text(page)
 
 
-def test_links_are_in_the_holders_report_only(summary: Make, tmp_path: Path) -> None:
+def test_pseudonym_links_are_only_in_the_private_report(summary: Make, tmp_path: Path) -> None:
     write_controller_report(
         tmp_path / "h.html",
         summary(),
@@ -162,14 +162,14 @@ def test_links_are_in_the_holders_report_only(summary: Make, tmp_path: Path) -> 
     assert "Data controller's" not in text(render_report(summary(), signer=None))
 
 
-def test_the_same_summary_gives_the_same_page(summary: Make) -> None:
+def test_the_page_is_deterministic(summary: Make) -> None:
     turned = dict(reversed([("CT", 5), ("MR", 1)]))
     assert render_report(summary(modalities={"CT": 5, "MR": 1}), signer=None) == render_report(
         summary(modalities=turned), signer=None
     )
 
 
-def test_guidelines_are_shown_with_how_they_stand_and_why(summary: Make) -> None:
+def test_guidelines_are_shown_with_status_and_reason(summary: Make) -> None:
     guidelines = (
         Guideline("A2", "Dissociate from patient records", "not_met", "The link <stays>."),
         Guideline("A7", "Contract", "needs_review", "A licence is stated."),
@@ -191,20 +191,20 @@ def synthetic(**changes: Any) -> SyntheticSummary:
     return replace(told, **changes)
 
 
-def test_figures_of_quality_are_tables_that_load_nothing(summary: Make) -> None:
+def test_quality_metrics_are_tables_without_resources(summary: Make) -> None:
     page = render_report(summary(synthetic=synthetic()), signer=None)
     assert "img" not in {tag for tag, _ in outline(page).tags}
     assert "Measured beside 110 real images." in text(page)
     assert "Fidelity &lt;of all&gt; value precision 0.512 (0.401 to 0.623)" in text(page)
 
 
-def test_matches_copies_drawn_and_copies_left_have_a_bound_each(summary: Make) -> None:
+def test_matches_generated_and_remaining_copies_each_have_a_bound(summary: Make) -> None:
     shown = text(render_report(summary(synthetic=synthetic()), signer=None))
     assert "Match a training patient, of all generated images 0.100%" in shown
     assert "Copies of training images, of all generated images 0.125%" in shown
     assert "Copies of training images, after matches are removed 1.60e-05" in shown
 
 
-def test_where_the_gate_promised_nothing_no_bound_is_shown(summary: Make) -> None:
+def test_without_a_guarantee_of_the_gate_no_bound_is_shown(summary: Make) -> None:
     made = synthetic(state="failed", bound=None, copy_rate=None, residual=None)
     assert "Are copies" not in text(render_report(summary(synthetic=made), signer=None))

@@ -22,7 +22,7 @@ def write_groups(path: Path) -> pa.Schema:
     return schema
 
 
-def test_every_row_comes_once_and_in_order(tmp_path: Path) -> None:
+def test_every_row_is_read_once_and_in_order(tmp_path: Path) -> None:
     write_groups(tmp_path / "t.parquet")
     with pq.ParquetFile(tmp_path / "t.parquet") as file:
         batches = list(read_record_batches(file, 64, ["number"]))
@@ -32,7 +32,7 @@ def test_every_row_comes_once_and_in_order(tmp_path: Path) -> None:
     assert {batch.num_rows for batch in batches} == {64, 36}
 
 
-def test_what_was_read_before_does_not_stay_in_memory(tmp_path: Path) -> None:
+def test_earlier_row_groups_are_released_from_memory(tmp_path: Path) -> None:
     write_groups(tmp_path / "t.parquet")
     before = pa.total_allocated_bytes()
     with pq.ParquetFile(tmp_path / "t.parquet") as file:

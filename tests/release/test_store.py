@@ -16,13 +16,13 @@ from medsanitize.release.layout import is_safe, require_safe
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path, sync: bool) -> None:
+def test_a_file_is_replaced_atomically_without_leftovers(tmp_path: Path, sync: bool) -> None:
     write_atomic(tmp_path / "deep/file", b"old", sync=sync)
     write_atomic(tmp_path / "deep/file", b"new", sync=sync)
     assert [(path.name, path.read_bytes()) for path in (tmp_path / "deep").iterdir()] == [("file", b"new")]
 
 
-def test_a_full_disk_keeps_the_old_file_and_names_no_file(
+def test_a_full_disk_preserves_the_old_file_and_the_error_names_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "patient-name"
@@ -40,7 +40,7 @@ def test_a_full_disk_keeps_the_old_file_and_names_no_file(
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("patient-name", b"old")]
 
 
-def test_a_file_whose_room_was_reserved_is_written_into_it(tmp_path: Path) -> None:
+def test_a_file_with_reserved_space_is_written_into_it(tmp_path: Path) -> None:
     reserve_space(tmp_path / "file")
     (taken,) = tmp_path.iterdir()
     room, inode = taken.stat().st_size, taken.stat().st_ino
@@ -52,7 +52,7 @@ def test_a_file_whose_room_was_reserved_is_written_into_it(tmp_path: Path) -> No
     assert (tmp_path / "file").stat().st_ino == inode
 
 
-def test_room_that_is_not_to_be_had_is_no_failure_yet(
+def test_space_that_cannot_be_reserved_is_not_yet_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -76,18 +76,18 @@ def test_room_that_is_not_to_be_had_is_no_failure_yet(
     ],
     ids=errno.errorcode.get,
 )
-def test_a_failure_of_network_or_memory_may_be_repeated(number: int) -> None:
+def test_a_network_or_memory_failure_is_retryable(number: int) -> None:
     with pytest.raises(EnvironmentFailure, match="run the same command again"), storage_errors():
         raise OSError(number, os.strerror(number), "patient-name")
 
 
-def test_a_defect_is_not_taken_for_a_failing_disk() -> None:
+def test_a_defect_is_distinguished_from_a_failing_disk() -> None:
     with pytest.raises(FileNotFoundError), storage_errors():
         raise FileNotFoundError(errno.ENOENT, "gone")
 
 
 @given(st.text(max_size=30))
-def test_safe_paths_stay_inside_and_need_no_quoting(path: str) -> None:
+def test_safe_paths_are_relative_and_need_no_quoting(path: str) -> None:
     if is_safe(path):
         assert path.isascii()
         assert path.isprintable()
@@ -100,14 +100,14 @@ def test_safe_paths_stay_inside_and_need_no_quoting(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["", "/x", "x/", "x//y", "..", "x/../y", ".x", "a b", "x\n", "é", "a\\b", "a" * 201]
 )
-def test_unsafe_paths_are_refused_without_naming_them(path: str) -> None:
+def test_unsafe_paths_are_rejected_without_naming_them(path: str) -> None:
     with pytest.raises(IntegrityError) as caught:
         require_safe(path)
     assert len(path) < 4 or path not in str(caught.value)
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5), st.none())))
-def test_equal_json_is_equal_bytes_whatever_the_order(content: dict[str, object]) -> None:
+def test_equal_json_gives_equal_bytes_in_any_key_order(content: dict[str, object]) -> None:
     turned = dict(reversed(content.items()))
     assert document_json(turned) == document_json(content)
     assert canonical_json(turned) == canonical_json(content)

@@ -55,14 +55,14 @@ def test_a_release_verifies_with_and_without_the_key(release: Path, public: Path
     assert str(verify_release(release, key=public)) == "intact, signer checked"
 
 
-def test_an_unsigned_release_says_so(make_release: Make, tmp_path: Path, public: Path) -> None:
+def test_an_unsigned_release_is_reported_as_such(make_release: Make, tmp_path: Path, public: Path) -> None:
     release = make_release(tmp_path / "u", signed=False)
     assert str(verify_release(release, key=None)) == "intact, unsigned"
     assert verify_release(release, key=public).problems == (("attestation.dsse.json", "missing"),)
 
 
 @pytest.mark.parametrize("signed", [True, False])
-def test_a_flipped_bit_in_any_byte_of_release_json_is_found(
+def test_a_flipped_bit_in_any_byte_of_release_json_is_detected(
     make_release: Make, tmp_path: Path, signed: bool
 ) -> None:
     release = make_release(tmp_path / "u", signed=signed)
@@ -71,7 +71,7 @@ def test_a_flipped_bit_in_any_byte_of_release_json_is_found(
     assert undetected(release, root, bits, None) == []
 
 
-def test_flipped_bits_all_over_the_release_are_found_in_their_file(release: Path, public: Path) -> None:
+def test_flipped_bits_are_reported_for_their_file(release: Path, public: Path) -> None:
     for path in files_of(release):
         size = path.stat().st_size
         bits = [8 * byte + byte % 8 for byte in sorted({0, size - 1, *range(0, size, max(1, size // 24))})]
@@ -80,7 +80,7 @@ def test_flipped_bits_all_over_the_release_are_found_in_their_file(release: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signed", [True, False])
-def test_every_single_bit_of_the_evidence_counts(make_release: Make, tmp_path: Path, signed: bool) -> None:
+def test_every_bit_of_the_evidence_is_verified(make_release: Make, tmp_path: Path, signed: bool) -> None:
     release = make_release(tmp_path / "u", contents=[b"a", b"b"], signed=signed)
     for path in files_of(release):
         whole = range(8 * path.stat().st_size)
@@ -92,7 +92,7 @@ def test_every_single_bit_of_the_evidence_counts(make_release: Make, tmp_path: P
         assert undetected(release, path, whole if every_bit else whole[::97], None) == []
 
 
-def test_a_missing_file_is_named(release: Path) -> None:
+def test_a_missing_file_is_reported(release: Path) -> None:
     for path in files_of(release):
         content = path.read_bytes()
         path.unlink()
@@ -112,18 +112,18 @@ def test_a_missing_file_is_named(release: Path) -> None:
         ".staging/x",
     ],
 )
-def test_an_added_file_is_named(release: Path, name: str) -> None:
+def test_an_added_file_is_reported(release: Path, name: str) -> None:
     (release / name).parent.mkdir(exist_ok=True)
     (release / name).write_bytes(b"")
     assert (name, "added") in verify_release(release, key=None).problems
 
 
-def test_an_added_empty_folder_is_named(release: Path) -> None:
+def test_an_added_empty_folder_is_reported(release: Path) -> None:
     (release / "data/empty/deeper").mkdir(parents=True)
     assert verify_release(release, key=None).problems == (("data/empty/deeper", "added"),)
 
 
-def test_links_are_named_and_not_followed(release: Path, tmp_path: Path) -> None:
+def test_links_are_reported_and_not_followed(release: Path, tmp_path: Path) -> None:
     victim = files_of(release / "data")[0]
     victim.rename(tmp_path / "moved.dcm")
     victim.symlink_to(tmp_path / "moved.dcm")
@@ -134,13 +134,13 @@ def test_links_are_named_and_not_followed(release: Path, tmp_path: Path) -> None
     )
 
 
-def test_a_linked_evidence_file_is_named(release: Path, tmp_path: Path) -> None:
+def test_a_linked_evidence_file_is_reported(release: Path, tmp_path: Path) -> None:
     (release / "SHA256SUMS").rename(tmp_path / "sums")
     (release / "SHA256SUMS").symlink_to(tmp_path / "sums")
     assert ("SHA256SUMS", "not a regular file") in verify_release(release, key=None).problems
 
 
-def test_swapped_files_are_both_named(release: Path) -> None:
+def test_swapped_files_are_both_reported(release: Path) -> None:
     first, second, *_ = files_of(release / "data")
     contents = first.read_bytes(), second.read_bytes()
     first.write_bytes(contents[1])
@@ -148,12 +148,12 @@ def test_swapped_files_are_both_named(release: Path) -> None:
     assert [fault for _, fault in verify_release(release, key=None).problems] == ["changed", "changed"]
 
 
-def test_names_that_would_steer_a_terminal_are_escaped(release: Path) -> None:
+def test_terminal_control_characters_in_names_are_escaped(release: Path) -> None:
     (release / "a\x1b[2Jb").write_bytes(b"")
     assert verify_release(release, key=None).problems == (("a\\x1b[2Jb", "added"),)
 
 
-def test_a_key_of_somebody_else_is_a_bad_signature(release: Path, tmp_path: Path) -> None:
+def test_a_foreign_key_is_a_bad_signature(release: Path, tmp_path: Path) -> None:
     generate_signing_key(tmp_path / "other")
     result = verify_release(release, key=tmp_path / "other.pub")
     assert result.problems == (("attestation.dsse.json", "bad signature"),)
@@ -172,7 +172,7 @@ def test_a_renamed_release_contradicts_its_signature(release: Path, public: Path
     assert verify_release(release, key=public).problems == (("RELEASE.json", "contradictory"),)
 
 
-def test_a_forger_who_rewrites_all_checksums_is_caught_by_the_key(release: Path, public: Path) -> None:
+def test_rewritten_checksums_are_detected_with_the_key(release: Path, public: Path) -> None:
     table = release / "tables/labels.csv"
     before = digest_file(table)
     table.write_text("patient,finding\n")
@@ -182,7 +182,7 @@ def test_a_forger_who_rewrites_all_checksums_is_caught_by_the_key(release: Path,
     assert ("SHA256SUMS", "changed") in verify_release(release, key=public).problems
 
 
-def test_stripping_the_signature_is_caught_by_the_key(release: Path, public: Path) -> None:
+def test_a_stripped_signature_is_detected_with_the_key(release: Path, public: Path) -> None:
     (release / "attestation.dsse.json").unlink()
     root = json.loads((release / "RELEASE.json").read_bytes())
     del root["digests"]["attestation.dsse.json"]
@@ -190,7 +190,7 @@ def test_stripping_the_signature_is_caught_by_the_key(release: Path, public: Pat
     assert ("attestation.dsse.json", "missing") in verify_release(release, key=public).problems
 
 
-def test_a_manifest_that_contradicts_the_checksums_is_named(release: Path) -> None:
+def test_a_manifest_that_contradicts_the_checksums_is_reported(release: Path) -> None:
     victim = files_of(release / "data")[0]
     before = digest_file(victim)
     victim.write_bytes(b"other bytes")
@@ -207,7 +207,9 @@ def test_a_manifest_that_contradicts_the_checksums_is_named(release: Path) -> No
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"null", b"\xff", b'{"digests": {"../x": "y"}}', b"[" * 99999]
 )
-def test_a_release_json_of_any_other_content_is_a_problem_not_a_crash(release: Path, content: bytes) -> None:
+def test_a_release_json_with_arbitrary_content_is_a_problem_not_a_crash(
+    release: Path, content: bytes
+) -> None:
     (release / "RELEASE.json").write_bytes(content)
     assert "RELEASE.json" in {path for path, _ in verify_release(release, key=None).problems}
 
@@ -219,13 +221,13 @@ def test_paths_that_lead_out_of_the_release_are_not_read(release: Path) -> None:
     assert ("RELEASE.json", "contradictory") in verify_release(release, key=None).problems
 
 
-def test_no_release_and_no_key_are_usage_errors(release: Path, tmp_path: Path) -> None:
+def test_a_missing_release_or_key_is_a_usage_error(release: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         verify_release(tmp_path / "nowhere", key=None)
     with pytest.raises(KeyMaterialError):
         verify_release(release, key=tmp_path / "nowhere.pub")
 
 
-def test_a_copy_with_other_times_is_still_intact(release: Path, tmp_path: Path) -> None:
+def test_a_copy_with_other_timestamps_is_intact(release: Path, tmp_path: Path) -> None:
     shutil.copytree(release, tmp_path / "copy", copy_function=shutil.copyfile)
     assert verify_release(tmp_path / "copy", key=None).status == "intact"

@@ -89,12 +89,12 @@ def traced(folder: Path, temporary: Path) -> Path:
     return top
 
 
-def test_no_command_connects_or_looks_up_a_name(traced: Path) -> None:
+def test_no_command_connects_or_resolves_a_name(traced: Path) -> None:
     found = [f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in sent(trace)]
     assert found == []
 
 
-def test_no_command_writes_outside_the_folders_that_it_was_given(traced: Path, temporary: Path) -> None:
+def test_no_command_writes_outside_its_folders(traced: Path, temporary: Path) -> None:
     allowed = (traced / "base", temporary)
     found = [
         f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in written(trace, allowed)
@@ -107,7 +107,7 @@ def test_no_command_leaves_a_temporary_file(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_a_connection_and_a_file_elsewhere_are_seen(tmp_path: Path) -> None:
+def test_connections_and_files_elsewhere_are_detected(tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("needs strace: tests/install_system.sh")
     program = (
@@ -120,9 +120,7 @@ def test_a_connection_and_a_file_elsewhere_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.6, 1.2, 2.0])
-def test_what_a_killed_run_leaves_among_temporary_files_identifies_nobody(
-    tmp_path: Path, short: Path, seconds: float
-) -> None:
+def test_temporary_files_of_a_killed_run_do_not_identify(tmp_path: Path, short: Path, seconds: float) -> None:
     for number in range(60):
         write_ct(tmp_path / "export" / f"i{number}.dcm", number, f"{CANARIES[1]}{number % 9}", number % 9)
     write_policy(tmp_path, preset="research")
@@ -141,7 +139,7 @@ def test_what_a_killed_run_leaves_among_temporary_files_identifies_nobody(
 
 
 @pytest.mark.slow
-def test_without_network_home_or_user_name_and_on_a_read_only_root_the_bytes_are_the_same(
+def test_the_bytes_do_not_depend_on_network_home_user_name_or_a_writable_root(
     traced: Path, temporary: Path
 ) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("setpriv") is None:

@@ -19,10 +19,10 @@ def test_joined_areas_do_not_overlap(areas: list[Area]) -> None:
 
 
 @given(AREAS)
-def test_every_area_lies_in_a_joined_one(areas: list[Area]) -> None:
+def test_every_area_is_inside_a_joined_one(areas: list[Area]) -> None:
     whole = join_overlapping(areas)
     assert all(any(is_inside(area, one) for one in whole) for area in areas)
 
 
-def test_areas_apart_stay_as_they_are() -> None:
+def test_distant_areas_are_unchanged() -> None:
     assert join_overlapping([(30, 0, 40, 10), (0, 0, 10, 10)]) == ((0, 0, 10, 10), (30, 0, 40, 10))

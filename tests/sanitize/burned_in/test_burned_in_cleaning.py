@@ -99,7 +99,7 @@ def cleaned(still: Callable[..., Dataset], run: Run) -> tuple[Sanitized, Dataset
     return done, source, released
 
 
-def test_text_that_identifies_is_blanked_and_other_text_stays(
+def test_identifying_text_is_blanked_and_other_text_is_kept(
     cleaned: tuple[Sanitized, Dataset, Dataset],
 ) -> None:
     done, source, released = cleaned
@@ -114,7 +114,7 @@ def test_text_that_identifies_is_blanked_and_other_text_stays(
     assert done.record.pixel_regions_cleaned == done.record.rules["C:burned-in-text"] > 0
 
 
-def test_the_header_says_that_the_pixels_were_cleaned(cleaned: tuple[Sanitized, Dataset, Dataset]) -> None:
+def test_the_header_states_that_the_pixels_were_cleaned(cleaned: tuple[Sanitized, Dataset, Dataset]) -> None:
     _, _, released = cleaned
 
     codes = [item.CodeValue for item in released.DeidentificationMethodCodeSequence]
@@ -122,7 +122,7 @@ def test_the_header_says_that_the_pixels_were_cleaned(cleaned: tuple[Sanitized, 
     assert released.BurnedInAnnotation == "NO"
 
 
-def test_pixels_in_which_nothing_identifies_stay_as_they_are(still: Callable[..., Dataset], run: Run) -> None:
+def test_pixels_without_identifying_text_are_unchanged(still: Callable[..., Dataset], run: Run) -> None:
     source = still(HARMLESS)
 
     done, released = run(source)
@@ -132,14 +132,14 @@ def test_pixels_in_which_nothing_identifies_stay_as_they_are(still: Callable[...
     assert done.record.pixel_regions_cleaned == 0
 
 
-def test_all_text_goes_where_the_policy_says_so(still: Callable[..., Dataset], run: Run) -> None:
+def test_all_text_is_blanked_if_configured(still: Callable[..., Dataset], run: Run) -> None:
     _, released = run(still(NAME, HARMLESS), mask="all-text")
 
     assert is_hidden(NAME, released.pixel_array)
     assert is_hidden(HARMLESS, released.pixel_array)
 
 
-def test_dark_text_shown_inverted_is_found(still: Callable[..., Dataset], run: Run) -> None:
+def test_dark_text_on_an_inverted_image_is_found(still: Callable[..., Dataset], run: Run) -> None:
     source = still(NAME, value=0)
     source.PhotometricInterpretation = "MONOCHROME1"
 
@@ -148,9 +148,7 @@ def test_dark_text_shown_inverted_is_found(still: Callable[..., Dataset], run: R
     assert is_hidden(NAME, released.pixel_array)
 
 
-def test_a_line_that_the_review_keeps_stays_and_one_that_it_blanks_goes(
-    still: Callable[..., Dataset], run: Run
-) -> None:
+def test_lines_are_kept_or_blanked_as_decided_in_the_review(still: Callable[..., Dataset], run: Run) -> None:
     source = still(NAME, HARMLESS)
     keep = ReviewDecision("pixels/frame 1/box 10,5,240,40", "keep")
     blank = ReviewDecision("pixels/frame 1/box 18,340,110,366", "blank")
@@ -181,7 +179,7 @@ def test_a_name_in_a_baseline_jpeg_is_blanked_block_by_block(still: Callable[...
     assert np.array_equal(released.pixel_array[100:], np.asarray(Pictures.open(stream))[100:])
 
 
-def test_text_that_stands_still_goes_from_every_frame(still: Callable[..., Dataset], run: Run) -> None:
+def test_static_text_is_blanked_in_every_frame(still: Callable[..., Dataset], run: Run) -> None:
     source = still(NAME)
     frame = source.pixel_array.copy()
     noise = np.random.default_rng(4).integers(0, 40, frame.shape, np.int16)
@@ -194,7 +192,7 @@ def test_text_that_stands_still_goes_from_every_frame(still: Callable[..., Datas
     assert all(is_hidden(NAME, one) for one in released.pixel_array)
 
 
-def test_doubts_hold_pictures_and_say_nothing_by_themselves(
+def test_review_items_contain_pictures_and_no_text(
     cleaned: tuple[Sanitized, Dataset, Dataset],
 ) -> None:
     done, _, _ = cleaned
@@ -206,9 +204,7 @@ def test_doubts_hold_pictures_and_say_nothing_by_themselves(
     assert "GRZBOWSKA" not in repr(done.doubts)
 
 
-def test_objects_that_show_no_text_load_no_model(
-    real: Real, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_objects_without_text_load_no_model(real: Real, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(kind: str) -> None:
         raise AssertionError(kind)
 
@@ -246,7 +242,7 @@ def _noise() -> ImageFrames:
     return ImageFrames(StoredFrames(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
 
 
-def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
+def test_text_readable_after_a_second_round_is_quarantined() -> None:
     reader: Any = _Seeing(moves=True)
 
     with pytest.raises(Quarantined) as refused:
@@ -258,7 +254,7 @@ def test_what_can_still_be_read_after_a_second_round_is_refused() -> None:
     assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
 
 
-def test_a_line_read_where_all_is_blank_now_is_not_refused() -> None:
+def test_a_line_read_in_a_blanked_area_is_ignored() -> None:
     reader: Any = _Seeing(moves=False)
     assert (
         clean_frames(
@@ -288,7 +284,7 @@ class _Cutting:
 
 
 @pytest.mark.parametrize(("later", "areas"), [("ORTABLE", 1), ("ORBAN", 2)])
-def test_a_harmless_line_read_in_part_after_blanking_stays_and_another_text_in_its_place_goes(
+def test_partly_read_harmless_text_is_kept_after_blanking_and_other_text_removed(
     later: str, areas: int
 ) -> None:
     reader: Any = _Cutting(later)
@@ -327,7 +323,7 @@ def _amplified(reader: Any) -> int:
     ).regions
 
 
-def test_a_few_unsure_letters_in_an_amplified_rendering_alone_are_grain() -> None:
+def test_uncertain_letters_in_an_amplified_rendering_only_are_noise() -> None:
     specks = (TextBox(10, 10, 20, 15, "II", 0.8), TextBox(22, 10, 30, 15, "1", 0.6))
 
     assert _amplified(_Amplified((), specks)) == 0

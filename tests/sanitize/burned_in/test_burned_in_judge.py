@@ -24,11 +24,11 @@ def chosen(*boxes: TextBox) -> list[str]:
     return [box.text for box in find_identifying_boxes(boxes, Names(), frozenset({"KOWALSKA"}))]
 
 
-def test_a_line_with_a_known_name_is_chosen_and_its_harmless_neighbour_stays() -> None:
+def test_a_line_with_a_known_name_is_selected_and_its_harmless_neighbor_kept() -> None:
     assert chosen(line("KOWALSKA", 5, 5), line("PORTABLE", 90, 5)) == ["KOWALSKA"]
 
 
-def test_words_that_identify_only_together_are_chosen_together() -> None:
+def test_words_that_identify_only_jointly_are_selected_together() -> None:
     assert chosen(line("ANNA", 5, 5), line("LEE", 40, 6), line("PORTABLE", 5, 60)) == ["ANNA", "LEE"]
 
 
@@ -36,39 +36,39 @@ def test_words_of_different_lines_are_not_joined() -> None:
     assert chosen(line("ANNA", 5, 5), line("LEE", 40, 40)) == []
 
 
-def test_the_value_beside_or_below_a_label_is_judged_with_it() -> None:
+def test_the_value_next_to_or_below_a_label_is_classified_with_it() -> None:
     assert chosen(line("Name:", 5, 5), line("Black", 50, 5)) == ["Name:", "Black"]
     assert chosen(line("Name:", 5, 5), line("Black", 5, 20)) == ["Name:", "Black"]
 
 
-def test_a_name_split_along_an_upright_line_is_joined_from_either_end() -> None:
+def test_a_name_split_along_a_vertical_line_is_joined_in_both_directions() -> None:
     first, second = TextBox(5, 60, 17, 90, "ANNA", 0.9), TextBox(5, 30, 17, 56, "LEE", 0.9)
     assert chosen(second, first) == ["LEE", "ANNA"]
 
 
-def test_text_that_cannot_be_read_identifies_and_anatomy_does_not() -> None:
+def test_unreadable_text_identifies_and_anatomy_does_not() -> None:
     unreadable = line("IOSNLASUE", 5, 5, score=0.45)
     anatomy = [line("2", 90, 90, width=120, height=90, score=0.4), line("", 5, 200, width=60, score=0.0)]
     bone = line("R000", 200, 200, width=96, height=172, score=0.56)
     assert chosen(unreadable, *anatomy, bone) == ["IOSNLASUE"]
 
 
-def test_a_grown_box_has_room_for_part_of_a_letter_at_either_end_and_stays_in_the_frame() -> None:
+def test_an_extended_box_covers_partial_letters_and_stays_in_the_frame() -> None:
     area = area_to_blank(line("KOWALSKA", 3, 2), (100, 70))
     assert (area.left, area.top, area.right, area.bottom) == (0, 0, 65, 17)
 
 
-def test_a_letter_straight_beside_a_name_goes_with_it_and_a_distant_one_stays() -> None:
+def test_a_letter_adjacent_to_a_name_is_removed_and_a_distant_one_kept() -> None:
     name, sex, side = line("KOWALSKA", 5, 5), line("F", 70, 5, width=8), line("L", 120, 5, width=8)
     assert chosen(name, sex, side) == ["KOWALSKA", "F"]
 
 
-def test_the_side_that_an_image_shows_stays_unless_it_touches_a_name() -> None:
+def test_a_laterality_marker_is_kept_unless_it_touches_a_name() -> None:
     assert chosen(line("KOWALSKA", 5, 5), line("R", 73, 5, width=8)) == ["KOWALSKA"]
     assert chosen(line("KOWALSKA", 5, 5), line("R", 63, 5, width=8)) == ["KOWALSKA", "R"]
 
 
-def test_the_label_and_the_letters_of_a_line_that_runs_upwards_go_with_its_name() -> None:
+def test_label_and_letters_of_an_upward_line_are_removed_with_its_name() -> None:
     label, name = TextBox(5, 160, 17, 190, "Pat:", 0.9), TextBox(5, 100, 17, 156, "KOWALSKA", 0.9)
     sex = TextBox(5, 78, 17, 88, "F", 0.9)
     assert chosen(sex, name, label) == ["F", "KOWALSKA", "Pat:"]

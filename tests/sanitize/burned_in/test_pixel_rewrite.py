@@ -120,7 +120,7 @@ LOSSLESS = [
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_lossless_frames_change_inside_the_area_alone_and_keep_their_syntax(
+def test_lossless_frames_change_only_inside_the_area_and_keep_their_syntax(
     name: str, real: Real, blank: Run
 ) -> None:
     source = real(name)
@@ -145,9 +145,7 @@ LOSSY = [
 
 
 @pytest.mark.parametrize("name", LOSSY)
-def test_lossy_frames_that_cannot_be_edited_are_stored_as_their_decoder_shows_them(
-    name: str, real: Real, blank: Run
-) -> None:
+def test_lossy_frames_that_cannot_be_edited_are_stored_decoded(name: str, real: Real, blank: Run) -> None:
     source = real(name)
 
     done, out = blank(name)
@@ -158,16 +156,14 @@ def test_lossy_frames_that_cannot_be_edited_are_stored_as_their_decoder_shows_th
 
 
 @pytest.mark.parametrize("name", ["693_J2KI.dcm", "JPGExtended.dcm", "JPEGLSNearLossless_08.dcm"])
-def test_lossy_frames_that_cannot_be_edited_are_refused_where_the_policy_says_so(
-    name: str, blank: Run
-) -> None:
+def test_lossy_frames_that_cannot_be_edited_are_quarantined_if_configured(name: str, blank: Run) -> None:
     done, out = blank(name, lossy="quarantine")
 
     assert [finding.rule for finding in done.record.findings] == ["lossy-pixels"]
     assert out == b""
 
 
-def test_extended_jpeg_of_twelve_bits_says_what_it_was(blank: Run) -> None:
+def test_a_12_bit_extended_jpeg_states_its_original_compression(blank: Run) -> None:
     _, out = blank("JPGExtended.dcm")
 
     released = pydicom.dcmread(BytesIO(out))
@@ -188,7 +184,7 @@ BASELINE = [
 
 
 @pytest.mark.parametrize(("name", "width", "height"), BASELINE)
-def test_baseline_jpeg_loses_whole_blocks_and_nothing_else(
+def test_baseline_jpeg_changes_only_in_whole_blocks(
     name: str, width: int, height: int, real: Real, blank: Run
 ) -> None:
     source = real(name)
@@ -208,7 +204,7 @@ def test_baseline_jpeg_loses_whole_blocks_and_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["SC_rgb_dcmtk_+eb+cy+n1.dcm", "SC_rgb_dcmtk_+eb+cr.dcm"])
-def test_coefficients_of_other_blocks_stay_as_they_are(name: str, real: Real) -> None:
+def test_coefficients_of_other_blocks_are_unchanged(name: str, real: Real) -> None:
     frame = next(generate_frames(real(name).PixelData, number_of_frames=1))
 
     new = dct.blank_blocks(frame, [(0, 0, 8, 8)], white=False)
@@ -223,7 +219,7 @@ def test_coefficients_of_other_blocks_stay_as_they_are(name: str, real: Real) ->
         assert not changed[:vertical, :horizontal, 1:].any()
 
 
-def test_a_blanked_jpeg_keeps_the_segment_that_decoders_choose_colours_by(real: Real) -> None:
+def test_a_blanked_jpeg_keeps_the_segment_that_determines_its_colors(real: Real) -> None:
     frame = next(generate_frames(real("SC_jpeg_no_color_transform_2.dcm").PixelData, number_of_frames=1))
 
     new = dct.blank_blocks(frame, [AREA], white=False)
@@ -240,7 +236,7 @@ def with_pixels(data_set: Dataset, raw: bytes, **attributes: Any) -> Dataset:
     return data_set
 
 
-def test_monochrome_1_is_blanked_with_what_it_shows_black(real: Real, blank: Run) -> None:
+def test_monochrome_1_is_blanked_with_its_value_for_black(real: Real, blank: Run) -> None:
     source = real("CT_small.dcm")
     source.PhotometricInterpretation = "MONOCHROME1"
 
@@ -250,7 +246,7 @@ def test_monochrome_1_is_blanked_with_what_it_shows_black(real: Real, blank: Run
     assert released[TOP, LEFT] == source.pixel_array.max()
 
 
-def test_a_palette_image_is_blanked_with_its_darkest_colour(blank: Run) -> None:
+def test_a_palette_image_is_blanked_with_its_darkest_color(blank: Run) -> None:
     _, out = blank("examples_palette.dcm")
 
     released = pydicom.dcmread(BytesIO(out))
@@ -260,7 +256,7 @@ def test_a_palette_image_is_blanked_with_its_darkest_colour(blank: Run) -> None:
     assert (red[index], green[index]) == (red.min(), green.min())
 
 
-def test_planes_of_colours_stay_planes(real: Real, blank: Run) -> None:
+def test_color_by_plane_is_preserved(real: Real, blank: Run) -> None:
     colours = real("examples_rgb_color.dcm").pixel_array
     raw = colours.transpose(2, 0, 1).tobytes()
     source = with_pixels(real("examples_rgb_color.dcm"), raw, PlanarConfiguration=1)
@@ -272,7 +268,7 @@ def test_planes_of_colours_stay_planes(real: Real, blank: Run) -> None:
     assert_blanked(colours[None], released.pixel_array[None])
 
 
-def test_bits_of_neighbouring_frames_in_one_byte_are_kept_apart(real: Real, blank: Run) -> None:
+def test_packed_bits_of_neighboring_frames_are_separated(real: Real, blank: Run) -> None:
     bits = np.random.default_rng(5).integers(0, 2, (3, 33, 31), np.uint8)
     raw = np.packbits(bits.reshape(-1), bitorder="little").tobytes()
     source = with_pixels(real("liver_1frame.dcm"), raw, Rows=33, Columns=31, NumberOfFrames=3)
@@ -284,7 +280,7 @@ def test_bits_of_neighbouring_frames_in_one_byte_are_kept_apart(real: Real, blan
     assert_blanked(bits[..., None], samples(pydicom.dcmread(BytesIO(out))))
 
 
-def test_odd_frames_in_big_endian_words_are_read_in_their_order(real: Real, blank: Run) -> None:
+def test_odd_frames_in_big_endian_words_are_read_in_order(real: Real, blank: Run) -> None:
     colours = np.random.default_rng(6).integers(0, 256, (2, 31, 33, 3), np.uint8)
     flat = colours.tobytes()
     words = np.frombuffer(flat + b"\0" * (len(flat) & 1), "<u2").astype(">u2").tobytes()
@@ -300,7 +296,7 @@ def test_odd_frames_in_big_endian_words_are_read_in_their_order(real: Real, blan
     assert_blanked(colours, np.frombuffer(swapped, np.uint8).reshape(colours.shape))
 
 
-def test_float_pixels_are_blanked_with_their_lowest_value(real: Real, blank: Run) -> None:
+def test_float_pixels_are_blanked_with_their_minimum(real: Real, blank: Run) -> None:
     values = np.random.default_rng(7).normal(size=(40, 50)).astype("<f4")
     values[20, 20] = np.nan
     source = real("CT_small.dcm")
@@ -364,7 +360,7 @@ def test_lossless_jpeg_of_any_precision_keeps_its_syntax(
 
 
 @pytest.mark.parametrize("last", ["57", "70", "80", "90"])
-def test_colours_stay_in_their_lossless_syntax(last: str, real: Real, blank: Run) -> None:
+def test_color_images_keep_their_lossless_syntax(last: str, real: Real, blank: Run) -> None:
     source = real("examples_rgb_color.dcm")
     colours = source.pixel_array
     uid = f"1.2.840.10008.1.2.4.{last}"
@@ -377,7 +373,7 @@ def test_colours_stay_in_their_lossless_syntax(last: str, real: Real, blank: Run
     assert_blanked(colours[None], samples(released))
 
 
-def test_high_throughput_frames_are_stored_as_their_decoder_shows_them(real: Real, blank: Run) -> None:
+def test_high_throughput_frames_are_stored_decoded(real: Real, blank: Run) -> None:
     source = real("MR_small_jp2klossless.dcm")
     before = samples(source)
     source.file_meta.TransferSyntaxUID = "1.2.840.10008.1.2.4.201"
@@ -389,7 +385,7 @@ def test_high_throughput_frames_are_stored_as_their_decoder_shows_them(real: Rea
     assert_blanked(before, samples(released))
 
 
-def test_a_progressive_jpeg_is_stored_with_the_colours_of_its_decoder(real: Real, blank: Run) -> None:
+def test_a_progressive_jpeg_is_stored_with_decoded_colors(real: Real, blank: Run) -> None:
     source = real("SC_rgb_jpeg_dcmtk.dcm")
     stream = BytesIO()
     picture = Image.fromarray(real("examples_rgb_color.dcm").pixel_array)
@@ -408,7 +404,7 @@ def test_a_progressive_jpeg_is_stored_with_the_colours_of_its_decoder(real: Real
     assert_blanked(before, stored)
 
 
-def test_an_icon_of_a_changed_image_goes_whatever_the_policy_says(real: Real, blank: Run) -> None:
+def test_an_icon_of_a_changed_image_is_always_removed(real: Real, blank: Run) -> None:
     source = real("examples_overlay.dcm")
     icon = Dataset()
     icon.Rows, icon.Columns, icon.SamplesPerPixel, icon.PhotometricInterpretation = 2, 2, 1, "MONOCHROME2"
@@ -442,7 +438,7 @@ def test_deflated_frames_are_deflated_again(real: Real, blank: Run) -> None:
     ("uid", "bits"),
     [("1.2.840.10008.1.2.5", None), ("1.2.840.10008.1.2.4.80", 16), ("1.2.840.10008.1.2.4.90", 16)],
 )
-def test_only_changed_frames_are_encoded_anew(uid: str, bits: int | None, real: Real, blank: Run) -> None:
+def test_only_changed_frames_are_reencoded(uid: str, bits: int | None, real: Real, blank: Run) -> None:
     source = real("CT_small.dcm")
     one = source.pixel_array.astype("<u2")
     frames = [one, one[::-1].copy(), one[:, ::-1].copy()]
@@ -463,7 +459,7 @@ def test_only_changed_frames_are_encoded_anew(uid: str, bits: int | None, real: 
     assert changed == [False, True, False]
 
 
-def test_native_frames_stay_spans_of_the_source_beside_what_is_blanked(real: Real, blank: Run) -> None:
+def test_unchanged_native_frames_remain_spans_of_the_source(real: Real, blank: Run) -> None:
     frames = np.random.default_rng(9).integers(0, 256, (4, 1024, 1024), np.uint8)
     source = real("image_dfl.dcm")
     source.file_meta.TransferSyntaxUID = EXPLICIT
@@ -476,7 +472,7 @@ def test_native_frames_stay_spans_of_the_source_beside_what_is_blanked(real: Rea
     assert_blanked(frames[..., None], samples(pydicom.dcmread(BytesIO(out))))
 
 
-def test_pixels_that_need_no_blanking_are_not_touched(real: Real, blank: Run) -> None:
+def test_pixels_without_blanking_are_not_touched(real: Real, blank: Run) -> None:
     done, out = blank("MR_small_RLE.dcm", fixed=False)
 
     assert pydicom.dcmread(BytesIO(out)).PixelData == real("MR_small_RLE.dcm").PixelData
@@ -490,7 +486,7 @@ def rules(done: Sanitized) -> list[str]:
     return [finding.rule for finding in done.record.findings]
 
 
-def test_an_image_bomb_is_refused_by_its_declared_size(real: Real, blank: Run) -> None:
+def test_an_image_bomb_is_rejected_by_its_declared_size(real: Real, blank: Run) -> None:
     source = real("MR_small_RLE.dcm")
     source.Rows = source.Columns = 30_000
 
@@ -502,7 +498,7 @@ def test_an_image_bomb_is_refused_by_its_declared_size(real: Real, blank: Run) -
 @pytest.mark.parametrize(
     "name", ["MR_small_jp2klossless.dcm", "MR_small_jpeg_ls_lossless.dcm", "SC_rgb_jpeg.dcm"]
 )
-def test_a_code_stream_of_another_size_than_the_header_says_is_not_decoded(
+def test_a_code_stream_of_another_size_than_the_header_is_not_decoded(
     name: str, real: Real, blank: Run
 ) -> None:
     source = real(name)
@@ -516,7 +512,7 @@ def test_a_code_stream_of_another_size_than_the_header_says_is_not_decoded(
 
 
 @pytest.mark.parametrize("name", ["MR_small_jp2klossless.dcm", "MR_small_jpeg_ls_lossless.dcm"])
-def test_frames_that_do_not_decode_are_refused(name: str, real: Real, blank: Run) -> None:
+def test_undecodable_frames_are_quarantined(name: str, real: Real, blank: Run) -> None:
     source = real(name)
     frame = next(generate_frames(source.PixelData, number_of_frames=1))
     half = len(frame) // 2 & ~1
@@ -529,7 +525,7 @@ def test_frames_that_do_not_decode_are_refused(name: str, real: Real, blank: Run
     assert out == b""
 
 
-def test_pixel_data_shorter_than_its_frames_is_refused_where_it_must_be_read(real: Real, blank: Run) -> None:
+def test_pixel_data_shorter_than_its_frames_is_quarantined_if_it_must_be_read(real: Real, blank: Run) -> None:
     source = real("CT_small.dcm")
     source.PixelData = source.PixelData[: len(source.PixelData) // 2]
 
@@ -538,7 +534,7 @@ def test_pixel_data_shorter_than_its_frames_is_refused_where_it_must_be_read(rea
     assert rules(done) == ["pixels-undecodable"]
 
 
-def test_a_person_may_refuse_an_object_for_its_pixels(blank: Run) -> None:
+def test_a_reviewer_can_quarantine_an_object_for_its_pixels(blank: Run) -> None:
     done, _ = blank("CT_small.dcm", decisions=(ReviewDecision("pixels/frame 1", "quarantine"),))
 
     assert rules(done) == ["refused-in-review"]
@@ -547,7 +543,7 @@ def test_a_person_may_refuse_an_object_for_its_pixels(blank: Run) -> None:
 # -- ultrasound regions -------------------------------------------------------------------
 
 
-def test_all_but_the_declared_ultrasound_regions_is_blanked(real: Real, blank: Run) -> None:
+def test_everything_outside_the_ultrasound_regions_is_blanked(real: Real, blank: Run) -> None:
     source = real("examples_rgb_color.dcm")
     region = Dataset()
     region.RegionSpatialFormat, region.RegionDataType, region.RegionFlags = 1, 1, 0
@@ -564,7 +560,7 @@ def test_all_but_the_declared_ultrasound_regions_is_blanked(real: Real, blank: R
     assert not after.any()
 
 
-def test_areas_outside_regions_cover_all_but_them() -> None:
+def test_areas_outside_regions_cover_everything_else() -> None:
     kept = [(2, 2, 6, 5), (4, 4, 9, 8)]
 
     found = areas_outside(kept, (10, 12))
@@ -578,14 +574,14 @@ def test_areas_outside_regions_cover_all_but_them() -> None:
     assert np.array_equal(count, (~covered).astype(int))
 
 
-def test_native_samples_come_back_bit_for_bit() -> None:
+def test_native_samples_round_trip_exactly() -> None:
     geometry = Geometry(3, 4, 1, 1, 16, 12, 11, True, "MONOCHROME2")
     raw = struct.pack("<12h", *range(-6, 6))
 
     assert native.pack_samples(native.unpack_samples(raw, geometry, big=False), geometry, big=False) == raw
 
 
-def test_warnings_of_decoders_do_not_stop_a_run(blank: Run) -> None:
+def test_decoder_warnings_do_not_stop_a_run(blank: Run) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         done, _ = blank("MR_small_jp2klossless.dcm")

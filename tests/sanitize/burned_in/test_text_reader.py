@@ -78,7 +78,7 @@ def letters(boxes: tuple[TextBox, ...]) -> str:
     ("size", "ink", "turned"),
     [(10, 0.7, 0), (13, 0.45, 0), (14, 0.45, 90), (14, 0.6, 270), (13, 0.7, 180), (22, 0.3, 0)],
 )
-def test_a_line_over_anatomy_is_covered_whole_and_read(size: int, ink: float, turned: int) -> None:
+def test_a_line_over_anatomy_is_covered_completely_and_read(size: int, ink: float, turned: int) -> None:
     frame = anatomy()
     mask = written(frame, LINE, (8, 8), size, ink=ink, turned=turned)
     boxes = reader().read(frame)
@@ -86,7 +86,7 @@ def test_a_line_over_anatomy_is_covered_whole_and_read(size: int, ink: float, tu
     assert LINE.replace(" ", "") in letters(boxes)
 
 
-def test_dark_text_on_a_bright_ground_at_the_edge_of_the_frame_is_read() -> None:
+def test_dark_text_on_a_bright_background_at_the_frame_edge_is_read() -> None:
     frame = np.full((240, 320), 244, np.uint8)
     mask = written(frame, LINE, (0, 222), 14, ink=0.2)
     boxes = reader().read(frame)
@@ -113,7 +113,7 @@ class Blinded(TextReader):
         return [self.patch] if whole else super()._look(frame, scale)
 
 
-def test_a_large_patch_in_which_nothing_is_read_is_looked_at_again() -> None:
+def test_a_large_area_without_recognized_text_is_read_again() -> None:
     frame = anatomy()
     mask = written(frame, "2021-10-30 68Y", (60, 90), 12, ink=0.7)
     boxes = Blinded((40, 40, 240, 190)).read(frame)
@@ -121,7 +121,7 @@ def test_a_large_patch_in_which_nothing_is_read_is_looked_at_again() -> None:
     assert covered(tuple(box for box in boxes if box.height < 40), mask) > 0.99
 
 
-def test_a_line_one_step_above_a_plain_ground_is_read() -> None:
+def test_a_line_one_gray_level_above_a_uniform_background_is_read() -> None:
     frame = np.full((200, 320), 244, np.uint8)
     mask = written(frame, LINE, (8, 40), 14, ink=1 / 255)
     frame[100, 100] = 0
@@ -131,7 +131,7 @@ def test_a_line_one_step_above_a_plain_ground_is_read() -> None:
     assert max(covered(reader().read(one), mask) for one in pictures) > 0.99
 
 
-def test_a_plain_ground_without_faint_differences_is_shown_in_one_way() -> None:
+def test_a_uniform_background_is_rendered_in_one_way_only() -> None:
     frame = np.zeros((64, 64), np.uint8)
     frame[20:30, 20:50] = 255
     geometry = Geometry(64, 64, 1, 1, 8, 8, 7, False, "MONOCHROME2")
@@ -142,7 +142,7 @@ def test_a_frame_without_contrast_has_no_text() -> None:
     assert reader().read(np.full((64, 64), 7, np.uint8)) == ()
 
 
-def test_a_box_does_not_show_its_text() -> None:
+def test_the_repr_of_a_box_does_not_show_its_text() -> None:
     assert "ANNA" not in repr(TextBox(0, 0, 9, 9, "ANNA", 1.0))
 
 
@@ -172,7 +172,7 @@ def cine() -> Iterator[Frame]:
     yield from (first, first.copy(), last)
 
 
-def test_frames_that_do_not_change_are_read_once_and_new_text_is_found_where_it_appears() -> None:
+def test_unchanged_frames_are_read_once_and_new_text_is_found() -> None:
     counting = Counting()
     texts = [letters(boxes) for boxes in read_frames(counting, cine())]
     assert counting.shapes[0] == (320, 320)
@@ -183,7 +183,7 @@ def test_frames_that_do_not_change_are_read_once_and_new_text_is_found_where_it_
     assert "PORTABLE" in texts[2]
 
 
-def test_a_line_that_did_not_change_keeps_its_first_reading_whatever_changes_around_it() -> None:
+def test_an_unchanged_line_keeps_its_first_reading() -> None:
     first = np.zeros((120, 160), np.uint8)
     written(first, "Harmonic Sector", (20, 50), 9, ink=0.6)
     last = first.copy()
@@ -204,7 +204,7 @@ def test_text_that_fades_in_slowly_is_read() -> None:
     assert "KOWALSKA" in letters(tuple(read_frames(reader(), [*steps, full]))[-1])
 
 
-def test_reading_leaves_the_arithmetic_of_its_caller_as_it_is() -> None:
+def test_reading_does_not_change_the_callers_arithmetic_settings() -> None:
     frame = anatomy()
     written(frame, LINE, (20, 20), 14)
 

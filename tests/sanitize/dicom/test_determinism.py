@@ -35,7 +35,7 @@ def alone(objects: list[tuple[bytes, Context]], lenient: Policy, subkeys: SubKey
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_order_and_company_change_nothing(
+def test_order_and_other_objects_do_not_change_the_result(
     seed: int,
     objects: list[tuple[bytes, Context]],
     alone: list[Sanitized],
@@ -78,7 +78,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", sorted(PAIRS))
-def test_two_objects_in_turn_come_out_as_each_alone(
+def test_two_consecutive_objects_give_the_same_result_as_each_alone(
     pair: str, real: Real, load_bytes: Load, context_of: ContextOf, lenient: Policy, subkeys: SubKeys
 ) -> None:
     sources = [load_bytes(patient(real, **changes)) for changes in PAIRS[pair]]
@@ -91,7 +91,7 @@ def test_two_objects_in_turn_come_out_as_each_alone(
             assert used(data, context) == expected
 
 
-def test_a_name_known_from_another_object_of_the_patient_counts(
+def test_a_name_known_from_another_object_of_the_patient_is_used(
     real: Real, load_bytes: Load, context_of: ContextOf, lenient: Policy, subkeys: SubKeys
 ) -> None:
     plain = load_bytes(patient(real, "Nowak^Jan", StudyDescription="MR brain"))

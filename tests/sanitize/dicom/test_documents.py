@@ -75,7 +75,7 @@ def rebuild(make_policy: MakePolicy) -> Policy:
 
 
 @pytest.mark.parametrize("sop_class", ["104.1", "104.2", "104.3", "104.4", "104.5", "9.4.1", "9.4.2"])
-def test_documents_and_audio_are_refused_unless_the_policy_says_otherwise(
+def test_documents_and_audio_are_quarantined_by_default(
     sop_class: str, sanitize: Sanitize, make_policy: MakePolicy
 ) -> None:
     done, out = sanitize(encapsulated(pdf("Lung"), STORAGE + sop_class), make_policy("research"))
@@ -85,7 +85,7 @@ def test_documents_and_audio_are_refused_unless_the_policy_says_otherwise(
 
 
 @pytest.mark.parametrize("sop_class", ["104.2", "104.3", "104.4", "104.5", "9.4.1", "9.4.2"])
-def test_other_documents_are_left_out_by_a_rule(sop_class: str, sanitize: Sanitize, rebuild: Policy) -> None:
+def test_other_documents_are_dropped_by_a_rule(sop_class: str, sanitize: Sanitize, rebuild: Policy) -> None:
     done, out = sanitize(encapsulated(b"solid", STORAGE + sop_class), rebuild)
 
     assert [finding.rule for finding in done.record.findings] == ["document"]
@@ -98,7 +98,7 @@ def released(release: Release, rebuild: Policy) -> tuple[Sanitized, bytes, Datas
     return release(encapsulated(pdf("Grzbowska Anna", "", "", "No pleural effusion")), rebuild)
 
 
-def test_a_rebuilt_document_is_pictures_and_nothing_else(released: tuple[Sanitized, bytes, Dataset]) -> None:
+def test_a_rebuilt_document_contains_only_pictures(released: tuple[Sanitized, bytes, Dataset]) -> None:
     document = released[2].EncapsulatedDocument[: released[2].EncapsulatedDocumentLength]
 
     with pypdfium2.PdfDocument(document) as opened:
@@ -108,7 +108,7 @@ def test_a_rebuilt_document_is_pictures_and_nothing_else(released: tuple[Sanitiz
     assert not re.search(rb"/(?:Info|ID|Font|JS|JavaScript|Names|Annots|Metadata|CreationDate)\b", document)
 
 
-def test_the_name_is_blanked_and_the_finding_stays(released: tuple[Sanitized, bytes, Dataset]) -> None:
+def test_the_name_is_blanked_and_the_finding_is_kept(released: tuple[Sanitized, bytes, Dataset]) -> None:
     before = render_pdf(pdf("Grzbowska Anna", "", "", "No pleural effusion"), MOST)[0].picture
     after = render_pdf(released[2].EncapsulatedDocument, MOST)[0].picture
 
@@ -118,7 +118,7 @@ def test_the_name_is_blanked_and_the_finding_stays(released: tuple[Sanitized, by
     assert np.array_equal(after[210:250], before[210:250])
 
 
-def test_the_header_says_what_the_document_is(released: tuple[Sanitized, bytes, Dataset]) -> None:
+def test_the_header_describes_the_document(released: tuple[Sanitized, bytes, Dataset]) -> None:
     done, out, data_set = released
 
     assert b"Grzbowska" not in out
@@ -137,7 +137,7 @@ def test_the_header_says_what_the_document_is(released: tuple[Sanitized, bytes, 
         (pdf("Lung", size=(20_000, 20_000)), "document-too-large"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_refused(
+def test_an_unreadable_document_is_quarantined(
     document: bytes, rule: str, sanitize: Sanitize, rebuild: Policy
 ) -> None:
     done, _ = sanitize(encapsulated(document), rebuild)
@@ -145,7 +145,7 @@ def test_a_document_that_cannot_be_read_is_refused(
     assert [finding.rule for finding in done.record.findings] == [rule]
 
 
-def test_an_encrypted_document_is_refused() -> None:
+def test_an_encrypted_document_is_quarantined() -> None:
     lock = "/Filter /Standard /V 1 /R 2 /P -4 /O <" + "00" * 32 + "> /U <" + "00" * 32 + ">"
     locked = pdf("Lung", extra=f"/Encrypt << {lock} >> /ID [<00> <00>] ")
 
@@ -156,7 +156,7 @@ def test_an_encrypted_document_is_refused() -> None:
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
-def test_lines_of_the_text_layer_are_found_where_they_stand(rotate: int) -> None:
+def test_lines_of_the_text_layer_are_found_at_their_position(rotate: int) -> None:
     (page,) = render_pdf(pdf("Grzbowska", rotate=rotate), MOST)
 
     (line,) = page.lines
@@ -166,7 +166,7 @@ def test_lines_of_the_text_layer_are_found_where_they_stand(rotate: int) -> None
     assert inside > 0.9 * (page.picture < 128).sum()
 
 
-def test_written_pages_show_dot_by_dot_what_was_given() -> None:
+def test_written_pages_reproduce_every_pixel() -> None:
     made = np.random.default_rng(0).integers(0, 255, (120, 81, 3), dtype=np.uint8)
     grey = np.repeat(made[..., :1], 3, axis=2)
 
@@ -178,7 +178,7 @@ def test_written_pages_show_dot_by_dot_what_was_given() -> None:
     assert document == write_pdf([made, grey])
 
 
-def test_large_pages_get_fewer_dots_and_many_pages_are_refused() -> None:
+def test_large_pages_are_downsampled_and_too_many_pages_are_quarantined() -> None:
     (page,) = render_pdf(pdf("Lung", size=(5_000, 5_000)), MOST)
 
     assert page.picture.shape[0] * page.picture.shape[1] < 8_100_000
@@ -187,7 +187,7 @@ def test_large_pages_get_fewer_dots_and_many_pages_are_refused() -> None:
     assert refused.value.rule == "document-too-large"
 
 
-def test_pixels_in_an_object_that_has_none_are_refused(
+def test_pixels_in_an_object_without_an_image_are_quarantined(
     real: Callable[[str], Dataset], sanitize: Sanitize
 ) -> None:
     report = real("reportsi.dcm")

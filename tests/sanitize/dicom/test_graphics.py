@@ -52,14 +52,14 @@ def clean_graphics(make_policy: MakePolicy, *, pixels: bool) -> Policy:
     return make_policy("research", dicom={"options": options}, pixels={"at_risk": "release"})
 
 
-def test_planes_go_unless_the_policy_wants_them(real: Real, release: Release) -> None:
+def test_overlay_planes_are_removed_unless_the_policy_keeps_them(real: Real, release: Release) -> None:
     done, _, released = release(with_plane(real("CT_small.dcm")))
 
     assert not released.group_dataset(0x6002)
     assert done.record.rules["X:overlay"] > 0
 
 
-def test_planes_to_be_cleaned_go_where_no_pixels_are_read(
+def test_overlay_planes_to_be_cleaned_are_removed_if_pixels_are_not_read(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     done, _, released = release(with_plane(real("CT_small.dcm")), clean_graphics(make_policy, pixels=False))
@@ -69,7 +69,7 @@ def test_planes_to_be_cleaned_go_where_no_pixels_are_read(
 
 
 @pytest.mark.parametrize(("text", "gone"), [(NAME, True), ("LUNG", False)])
-def test_a_plane_loses_the_text_that_identifies(
+def test_identifying_text_is_removed_from_an_overlay_plane(
     text: str, gone: bool, real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     policy = clean_graphics(make_policy, pixels=True)
@@ -84,7 +84,7 @@ def test_a_plane_loses_the_text_that_identifies(
     assert done.record.rules["C:overlay"] == 1
 
 
-def test_a_plane_that_the_policy_keeps_is_cut_to_its_size(
+def test_a_kept_overlay_plane_is_truncated_to_its_size(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     policy = make_policy(
@@ -102,7 +102,7 @@ def test_a_plane_that_the_policy_keeps_is_cut_to_its_size(
 
 
 @pytest.mark.parametrize("group", [0x6002, 0x5002])
-def test_nothing_of_a_kept_plane_or_curve_stays_within_a_sequence(
+def test_kept_planes_and_curves_are_removed_within_sequences(
     group: int, real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     policy = make_policy(
@@ -129,7 +129,7 @@ def test_nothing_of_a_kept_plane_or_curve_stays_within_a_sequence(
 
 
 @pytest.mark.parametrize("action", ["K", "C"])
-def test_an_icon_never_stays(action: str, real: Real, release: Release, make_policy: MakePolicy) -> None:
+def test_icons_are_always_removed(action: str, real: Real, release: Release, make_policy: MakePolicy) -> None:
     policy = make_policy(
         "research",
         dicom={"options": {"clean_pixel_data": False}, "attributes": {"IconImageSequence": action}},
@@ -174,7 +174,7 @@ def presentation_state() -> Dataset:
 
 
 @pytest.mark.parametrize("preset", ["ps3.15-basic", "research"])
-def test_annotations_lose_the_name_and_stay_where_they_are(
+def test_annotations_lose_the_name_and_keep_their_position(
     preset: str, release: Release, make_policy: MakePolicy
 ) -> None:
     policy = make_policy(preset, dicom={"options": {"clean_graphics": preset == "research"}})
@@ -189,7 +189,7 @@ def test_annotations_lose_the_name_and_stay_where_they_are(
     assert ("Nodule" in said and "left lung" in said) is (preset == "research")
 
 
-def test_remarks_upon_a_waveform_lose_the_name(real: Real, release: Release, make_policy: MakePolicy) -> None:
+def test_waveform_annotations_lose_the_name(real: Real, release: Release, make_policy: MakePolicy) -> None:
     data_set = real("waveform_ecg.dcm")
     data_set.PatientName = f"{NAME}^Anna"
     remark = Dataset()

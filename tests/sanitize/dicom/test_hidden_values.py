@@ -40,7 +40,7 @@ def lut(bits: int, data: list[int]) -> Dataset:
     return table
 
 
-def test_a_table_ends_with_its_last_entry(real: Real, release: Release) -> None:
+def test_a_lookup_table_is_truncated_after_its_last_entry(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     data_set.VOILUTSequence = Sequence([lut(16, [0, 1, 2, 3, *words()])])
 
@@ -50,7 +50,7 @@ def test_a_table_ends_with_its_last_entry(real: Real, release: Release) -> None:
     assert released.VOILUTSequence[0].LUTData == [0, 1, 2, 3]
 
 
-def test_a_table_without_a_descriptor_has_no_entries(real: Real, release: Release) -> None:
+def test_a_lookup_table_without_a_descriptor_has_no_entries(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     table = lut(16, words())
     del table.LUTDescriptor
@@ -70,13 +70,13 @@ def test_a_table_without_a_descriptor_has_no_entries(real: Real, release: Releas
         (bytes([1, 1, 2, 2, 3, 3, 4, 4]) + RAW, 8),
     ],
 )
-def test_entries_of_eight_bits_fill_a_byte_or_a_word(data: bytes, kept: int) -> None:
+def test_8_bit_entries_fill_a_byte_or_a_word(data: bytes, kept: int) -> None:
     counts = {0x00281101: (4, 0, 8)}
 
     assert trim_to_counts(counts, 0x00281201, data, big=False) == data[:kept]
 
 
-def test_palettes_of_real_files_stay_whole(real: Real, release: Release) -> None:
+def test_palettes_of_real_files_are_unchanged(real: Real, release: Release) -> None:
     before = real("examples_palette.dcm")
 
     _, _, released = release(before)
@@ -90,14 +90,14 @@ SEGMENTS = struct.pack("<11H", 0, 2, 7, 9, 1, 3, 30, 2, 1, 0, 0)
 """Two entries, a line over three, and the first segment again: seven entries."""
 
 
-def test_a_segmented_table_ends_with_the_segment_that_makes_its_last_entry() -> None:
+def test_a_segmented_table_is_truncated_after_its_last_entry() -> None:
     counts = {0x00281101: (7, 0, 16)}
 
     assert trim_to_counts(counts, 0x00281221, SEGMENTS + RAW, big=False) == SEGMENTS
 
 
 @pytest.mark.parametrize("entries", [6, 8])
-def test_a_segmented_table_that_does_not_come_out_even_goes(entries: int) -> None:
+def test_a_segmented_table_with_a_wrong_length_is_removed(entries: int) -> None:
     assert trim_to_counts({0x00281101: (entries, 0, 16)}, 0x00281221, SEGMENTS + RAW, big=False) is None
 
 
@@ -105,7 +105,7 @@ def test_counts_are_read_in_their_byte_order() -> None:
     assert unsigned_numbers(0x003A0010, b"\0\0\1\0", big=True) == (256,)
 
 
-def test_a_waveform_ends_with_its_last_sample(real: Real, release: Release) -> None:
+def test_a_waveform_is_truncated_after_its_last_sample(real: Real, release: Release) -> None:
     data_set = real(WAVES)
     whole = data_set.WaveformSequence[0].WaveformData
     data_set.WaveformSequence[0].WaveformData = whole + RAW
@@ -140,7 +140,7 @@ def icc(tag: bytes, body: bytes, signature: bytes = b"rTRC") -> bytes:
         (b"ui08", RAW),
     ],
 )
-def test_a_colour_profile_holds_no_more_than_its_tags_declare(kind: bytes, body: bytes) -> None:
+def test_a_color_profile_contains_only_its_declared_tags(kind: bytes, body: bytes) -> None:
     profile = icc(kind, body)
 
     cleaned = clean_profile(profile)
@@ -150,7 +150,7 @@ def test_a_colour_profile_holds_no_more_than_its_tags_declare(kind: bytes, body:
     assert b"Anna" not in cleaned
 
 
-def test_a_tag_that_no_register_has_leaves_the_profile() -> None:
+def test_an_unregistered_tag_is_removed_from_a_color_profile() -> None:
     cleaned = clean_profile(icc(b"XYZ ", bytes(12), b"Anna"))
 
     assert cleaned is not None
@@ -158,7 +158,7 @@ def test_a_tag_that_no_register_has_leaves_the_profile() -> None:
 
 
 @pytest.mark.parametrize("place", [12, 16, 20, 44, 64])
-def test_a_profile_whose_header_spells_is_refused(place: int) -> None:
+def test_a_color_profile_with_text_in_its_header_is_rejected(place: int) -> None:
     profile = bytearray(icc(b"XYZ ", bytes(12)))
     profile[place : place + 4] = b"Anna"
 
@@ -166,7 +166,7 @@ def test_a_profile_whose_header_spells_is_refused(place: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_transform_keeps_its_curves_and_grid_and_nothing_between() -> None:
+def test_a_transform_keeps_only_its_curves_and_grid() -> None:
     curve = b"para" + bytes(4) + b"\0\0\0\0" + b"\0\1\0\0"
     offsets = struct.pack(">5I", 32, 0, 0, 32 + 16 + 20, 0)
     grid = bytes([2]) + b"Grzbowska Anna?" + b"\1\0\0\0" + bytes([5, 6])
@@ -190,7 +190,7 @@ def test_a_transform_keeps_its_curves_and_grid_and_nothing_between() -> None:
         (0x00720072, "DS", [str(byte) for byte in RAW]),
     ],
 )
-def test_numbers_that_belong_to_another_object_spell_nothing(
+def test_numbers_defined_in_another_object_contain_no_text(
     tag: int, vr: str, value: list[object], real: Real, release: Release
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -201,7 +201,9 @@ def test_numbers_that_belong_to_another_object_spell_nothing(
     assert tag not in released
 
 
-def test_numbers_that_read_as_a_text_go_where_they_belong_too(real: Real, release: Release) -> None:
+def test_numbers_that_decode_to_text_are_removed_at_their_regular_position(
+    real: Real, release: Release
+) -> None:
     data_set = real("CT_small.dcm")
     table = lut(16, words(RAW))
     table.LUTDescriptor = [len(RAW) // 2, 0, 16]
@@ -216,9 +218,7 @@ def test_numbers_that_read_as_a_text_go_where_they_belong_too(real: Real, releas
     ("uid", "stays"),
     [("2.16.840.1.113883.6.96", True), ("1.2.840.10008.2.16.4", True), ("1.2.276.1234567.8", False)],
 )
-def test_a_coding_scheme_of_some_organisation_is_remapped(
-    uid: str, stays: bool, real: Real, release: Release
-) -> None:
+def test_a_private_coding_scheme_is_remapped(uid: str, stays: bool, real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     scheme = Dataset()
     scheme.CodingSchemeDesignator, scheme.CodingSchemeUID = "99XYZ", uid
@@ -230,7 +230,7 @@ def test_a_coding_scheme_of_some_organisation_is_remapped(
 
 
 @pytest.mark.parametrize("group", ["Hispanic", "HISPANIC", "White", "African American"])
-def test_an_ethnic_group_stays_with_the_patients_characteristics(
+def test_an_ethnic_group_is_kept_with_patient_characteristics(
     group: str, real: Real, release: Release
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -241,7 +241,7 @@ def test_an_ethnic_group_stays_with_the_patients_characteristics(
     assert released.EthnicGroup == group
 
 
-def test_an_ethnic_group_that_is_the_patients_name_goes(real: Real, release: Release) -> None:
+def test_an_ethnic_group_equal_to_the_patients_name_is_removed(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     data_set.EthnicGroup, data_set.PatientName = "White", "White^Jane"
 
@@ -250,7 +250,7 @@ def test_an_ethnic_group_that_is_the_patients_name_goes(real: Real, release: Rel
     assert "White" not in str(released.get("EthnicGroup", ""))
 
 
-def test_a_made_up_date_is_none_that_is_known(make_policy: MakePolicy, subkeys: SubKeys) -> None:
+def test_a_dummy_date_is_not_a_known_date(make_policy: MakePolicy, subkeys: SubKeys) -> None:
     policy = make_policy("ps3.15-basic")
 
     def made_up(known: frozenset[str]) -> str:
@@ -264,7 +264,7 @@ def test_a_made_up_date_is_none_that_is_known(make_policy: MakePolicy, subkeys: 
     assert second == shift_date(first, 1)
 
 
-def test_a_profile_of_a_real_file_keeps_its_numbers() -> None:
+def test_a_color_profile_of_a_real_file_keeps_its_numbers() -> None:
     folder = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
     profile = (folder / "crayons.icc").read_bytes()
 

@@ -61,7 +61,7 @@ def known_of(dataset: Dataset, *, implicit: bool = False) -> frozenset[KnownValu
         ("ReviewDate", "20040119", "date"),
     ],
 )
-def test_an_identifying_attribute_is_gathered(
+def test_an_identifying_attribute_is_collected(
     keyword: str, value: str, category: str, implicit: bool
 ) -> None:
     dataset = Dataset()
@@ -80,7 +80,7 @@ def test_a_coded_person_is_known_by_code_and_name() -> None:
     assert {KnownValue("label", "EMP4711"), KnownValue("name", "Dr Kowalski")} <= known_of(dataset)
 
 
-def test_what_a_report_says_of_its_observer_is_known_and_its_findings_are_not() -> None:
+def test_the_observer_of_a_report_is_known_and_its_findings_are_not() -> None:
     items = []
     for code, text in (("121008", "Jan Kowalski"), ("121071", "a nodule")):
         concept, item = Dataset(), Dataset()
@@ -93,20 +93,20 @@ def test_what_a_report_says_of_its_observer_is_known_and_its_findings_are_not() 
     assert {one for one in known_of(dataset) if one.category != "uid"} == {KnownValue("name", "Jan Kowalski")}
 
 
-def test_long_texts_are_no_identifiers() -> None:
+def test_long_texts_are_not_identifiers() -> None:
     dataset = Dataset()
     dataset.PatientTelecomInformation = "call " * 200
 
     assert not known_of(dataset)
 
 
-def test_what_a_policy_keeps_is_not_gathered() -> None:
+def test_attributes_kept_by_the_policy_are_not_collected() -> None:
     dicom = loads(POLICY, base=Path("/p")).dicom
 
     assert kept_attributes(dicom) & {0x00081010, 0x00181000, 0x00100010} == {0x00081010, 0x00181000}
 
 
-def test_every_gathered_attribute_is_a_text_of_the_dictionary() -> None:
+def test_every_collected_attribute_is_a_text_of_the_dictionary() -> None:
     texts = {b"LO", b"SH", b"ST", b"LT", b"UT", b"UC", b"AE", b"UI", b"CS", b"PN"}
 
     assert all(tag in dictionary() and dictionary()[tag][0] in texts for tag in CATEGORY)

@@ -231,7 +231,7 @@ def policies(make_policy: Callable[..., Policy]) -> dict[str, Policy]:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("base", ["CT_small.dcm", "MR_small_implicit.dcm", "MR_small_bigendian.dcm"])
 @pytest.mark.parametrize("plant", sorted(PLANTS))
-def test_nothing_planted_survives(
+def test_no_planted_text_survives(
     plant: str,
     base: str,
     preset: str,
@@ -254,7 +254,7 @@ def test_nothing_planted_survives(
 
 
 @pytest.mark.parametrize("plant", sorted(PLANTS))
-def test_one_bad_value_costs_an_element_never_the_object(plant: str, real: Real, release: Release) -> None:
+def test_a_bad_value_removes_an_element_but_not_the_object(plant: str, real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     PLANTS[plant](data_set)
 
@@ -265,9 +265,7 @@ def test_one_bad_value_costs_an_element_never_the_object(plant: str, real: Real,
 
 
 @pytest.mark.parametrize("plant", sorted(set(PLANTS) - {"UI", "SOPInstanceUID"}))
-def test_a_released_object_is_released_unchanged_the_second_time_but_for_its_pseudonyms(
-    plant: str, real: Real, release: Release
-) -> None:
+def test_a_second_pass_changes_only_pseudonyms(plant: str, real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     PLANTS[plant](data_set)
     _, once, _ = release(data_set)
@@ -277,7 +275,7 @@ def test_a_released_object_is_released_unchanged_the_second_time_but_for_its_pse
     assert len(once) == len(twice)
 
 
-def test_plants_survive_no_deflation(real: Real, release: Release) -> None:
+def test_no_planted_text_survives_deflation(real: Real, release: Release) -> None:
     data_set = real("image_dfl.dcm")
     for name in ("StudyDescription", "nested once", "private creator", "CodeMeaning", "trailing padding"):
         PLANTS[name](data_set)
@@ -366,7 +364,7 @@ RAW_PLANTS = {
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("plant", sorted(RAW_PLANTS))
-def test_nothing_planted_as_bytes_survives(
+def test_no_planted_bytes_survive(
     plant: str, preset: str, policies: dict[str, Policy], load_bytes: Load, release: Release
 ) -> None:
     source = spliced(load_bytes("CT_small.dcm"), *RAW_PLANTS[plant])
@@ -396,7 +394,7 @@ def test_reserved_bytes_of_sample_data_are_zero(load_bytes: Load, release: Relea
     assert b"OWGW" not in out
 
 
-def test_preamble_and_file_meta_are_built_anew(load_bytes: Load, release: Release) -> None:
+def test_preamble_and_file_meta_are_rebuilt(load_bytes: Load, release: Release) -> None:
     data = load_bytes("CT_small.dcm")
     extra = (
         raw_element(0x00020016, b"AE", EVEN)
@@ -415,13 +413,13 @@ def test_preamble_and_file_meta_are_built_anew(load_bytes: Load, release: Releas
 
 
 @pytest.mark.parametrize("name", ["CT_small.dcm", "MR_small_RLE.dcm", "reportsi.dcm"])
-def test_bytes_behind_the_object_do_not_come_along(name: str, load_bytes: Load, sanitize: Sanitize) -> None:
+def test_bytes_after_the_object_are_removed(name: str, load_bytes: Load, sanitize: Sanitize) -> None:
     _, out = sanitize(load_bytes(name) + b"\0\0\0\0 " + RAW * 3)
 
     assert unseen(out)
 
 
-def test_every_element_of_the_confidentiality_table_goes_at_every_depth(
+def test_every_element_of_the_confidentiality_table_is_removed_at_every_depth(
     real: Real, policies: dict[str, Policy], release: Release
 ) -> None:
     from medsanitize.policies.tables.standard import confidentiality_rows

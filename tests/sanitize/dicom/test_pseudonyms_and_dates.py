@@ -32,7 +32,7 @@ UID = re.compile(r"2\.25\.(0|[1-9]\d*)")
 
 
 @given(st.text(alphabet="0123456789.", min_size=1, max_size=64))
-def test_new_uids_are_valid_whatever_the_old(old: str) -> None:
+def test_new_uids_are_valid_for_any_original(old: str) -> None:
     assert UID.fullmatch(remap_uid(KEYS, None, old))
     assert len(remap_uid(KEYS, None, old)) <= 64
 
@@ -45,7 +45,7 @@ def test_new_uids_under_a_root_are_valid(old: str) -> None:
     assert len(new) <= 64
 
 
-def test_uids_are_followed_at_every_depth(real: Real, release: Release) -> None:
+def test_uids_are_replaced_at_every_depth(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     reference = Dataset()
     reference.ReferencedSOPClassUID = data_set.SOPClassUID
@@ -80,7 +80,7 @@ def test_every_replaced_uid_and_the_patient_id_is_in_the_links(real: Real, relea
     assert links[data_set.PatientID] == out.PatientID
 
 
-def test_missing_uids_are_made_and_kept_apart(
+def test_missing_uids_are_created_and_differ(
     real: Real, context_of: Callable[[bytes], Context], load_bytes: Load, lenient: Policy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -97,7 +97,9 @@ def test_missing_uids_are_made_and_kept_apart(
 
 
 @pytest.mark.parametrize("bad", ["", "STUDY-4711", "1.2..3", "1.02.3", "2004\\1.2.3"])
-def test_bad_study_uids_never_stay(bad: str, real: Real, release: Release, make_policy: MakePolicy) -> None:
+def test_invalid_study_uids_are_always_replaced(
+    bad: str, real: Real, release: Release, make_policy: MakePolicy
+) -> None:
     data_set = real("CT_small.dcm")
     data_set["StudyInstanceUID"].value = bad
     options = {"retain_uids": True, "clean_pixel_data": False}
@@ -109,7 +111,7 @@ def test_bad_study_uids_never_stay(bad: str, real: Real, release: Release, make_
         assert UID.fullmatch(done.record.study)
 
 
-def test_a_bad_instance_uid_reaches_neither_file_meta_nor_record(
+def test_an_invalid_instance_uid_is_in_neither_file_meta_nor_record(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -122,7 +124,7 @@ def test_a_bad_instance_uid_reaches_neither_file_meta_nor_record(
     assert released.file_meta.MediaStorageSOPInstanceUID == released.SOPInstanceUID == done.record.instance
 
 
-def test_record_and_file_meta_say_what_an_override_left(
+def test_record_and_file_meta_agree_with_an_override(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -133,9 +135,7 @@ def test_record_and_file_meta_say_what_an_override_left(
     assert done.record.series == released.SeriesInstanceUID == data_set.SeriesInstanceUID
 
 
-def test_of_an_element_written_twice_record_and_object_say_the_same(
-    load_bytes: Load, release: Release
-) -> None:
+def test_record_and_object_agree_on_a_duplicate_element(load_bytes: Load, release: Release) -> None:
     data = load_bytes("CT_small.dcm")
     at = data.index(b"\x08\x00\x18\x00UI")
     data = data[:at] + b"\x08\x00\x18\x00UI\x08\x001.2.3.44" + data[at:]
@@ -155,7 +155,7 @@ def test_retain_uids_keeps_them(real: Real, release: Release, make_policy: MakeP
     assert released.file_meta.MediaStorageSOPInstanceUID == data_set.SOPInstanceUID
 
 
-def test_two_ids_of_a_patient_are_refused(real: Real, sanitize: Sanitize) -> None:
+def test_two_ids_of_a_patient_are_quarantined(real: Real, sanitize: Sanitize) -> None:
     data_set = real("CT_small.dcm")
     data_set.PatientID = "A1\\B2"
 
@@ -165,7 +165,7 @@ def test_two_ids_of_a_patient_are_refused(real: Real, sanitize: Sanitize) -> Non
     assert [finding.rule for finding in done.record.findings] == ["two-patient-ids"]
 
 
-def test_issuer_and_id_name_the_patient_together(real: Real, load_bytes: Load) -> None:
+def test_issuer_and_id_jointly_identify_the_patient(real: Real, load_bytes: Load) -> None:
     data_set = real("CT_small.dcm")
     data_set.PatientID, data_set.IssuerOfPatientID = " 77 ", "Clinic "
 
@@ -183,7 +183,7 @@ def test_another_key_changes_every_pseudonym(real: Real, release: Release) -> No
 
 
 @given(st.text(min_size=1, max_size=20), st.booleans())
-def test_a_shift_is_30_to_1825_days_and_never_none(patient: str, keep_weekday: bool) -> None:
+def test_a_date_shift_is_30_to_1825_days(patient: str, keep_weekday: bool) -> None:
     days = shift_days(KEYS, patient, Dates(keep_weekday=keep_weekday))
 
     assert 30 <= abs(days) <= 1825
@@ -217,7 +217,7 @@ def test_dates_move_by_whole_days(day: datetime, days: int) -> None:
         ("2004-0228", None),
     ],
 )
-def test_dates_are_read_where_a_safe_reading_exists(text: str, moved: str | None) -> None:
+def test_nonstandard_dates_are_read_if_unambiguous(text: str, moved: str | None) -> None:
     assert shift_date(text, 30) == moved
 
 
@@ -242,7 +242,7 @@ def test_date_times_keep_precision_time_and_offset(text: str, moved: str | None)
     assert shift_datetime(text, 30) == moved
 
 
-def test_intervals_stay_across_dates_and_date_times(real: Real, release: Release) -> None:
+def test_intervals_are_preserved_across_dates_and_date_times(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     data_set.StudyDate, data_set.AcquisitionDate = "20040119", "20040225"
     data_set.AcquisitionDateTime = "20040225235950.5+0100"
@@ -257,7 +257,7 @@ def test_intervals_stay_across_dates_and_date_times(real: Real, release: Release
     assert out.StudyDate != "20040119"
 
 
-def test_several_dates_move_together_and_one_bad_one_costs_only_the_element(
+def test_multiple_dates_shift_together_and_an_invalid_one_removes_the_element(
     real: Real, release: Release
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -283,7 +283,7 @@ def test_calibration_dates_are_removed_not_shifted(real: Real, release: Release)
     assert not {0x00181200, 0x00181201, 0x00181205} & set(out.keys())
 
 
-def test_safe_harbor_keeps_the_year_alone(real: Real, release: Release, make_policy: MakePolicy) -> None:
+def test_safe_harbor_keeps_only_the_year(real: Real, release: Release, make_policy: MakePolicy) -> None:
     data_set = real("CT_small.dcm")
     data_set.StudyDate, data_set.StudyTime, data_set.AcquisitionDateTime = (
         "20040119",
@@ -315,7 +315,7 @@ def test_ages_over_89_become_90(age: str, left: str, real: Real, release: Releas
 
 
 @pytest.mark.parametrize("keyword", ["StudyDate", "AcquisitionDateTime", "PatientBirthDate"])
-def test_full_dates_that_are_no_dates_go(
+def test_invalid_full_dates_are_removed(
     keyword: str, real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -333,7 +333,7 @@ def test_full_dates_that_are_no_dates_go(
 
 
 @pytest.mark.parametrize(("preset", "said"), [("ps3.15-basic", "REMOVED"), ("research", "MODIFIED")])
-def test_the_object_says_what_was_done_to_it(
+def test_the_object_states_its_deidentification(
     preset: str, said: str, real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -349,7 +349,7 @@ def test_the_object_says_what_was_done_to_it(
     assert out.LongitudinalTemporalInformationModified == said
 
 
-def test_unchecked_pixels_at_risk_claim_no_clean_pixels(real: Real, release: Release) -> None:
+def test_unchecked_pixels_at_risk_are_not_declared_clean(real: Real, release: Release) -> None:
     data_set = real("SC_rgb_rle.dcm")
     data_set.BurnedInAnnotation = "NO"
 
@@ -359,7 +359,7 @@ def test_unchecked_pixels_at_risk_claim_no_clean_pixels(real: Real, release: Rel
     assert out.get("BurnedInAnnotation") != "NO"
 
 
-def test_objects_at_risk_are_quarantined_where_the_policy_says_so(
+def test_objects_at_risk_are_quarantined_if_configured(
     real: Real, sanitize: Sanitize, make_policy: MakePolicy
 ) -> None:
     policy = make_policy("research", dicom={"options": {"clean_pixel_data": False}})
@@ -382,7 +382,7 @@ DEVICE = {"DeviceSerialNumber": "SN-77-1", "StationName": "ROOM4", "InstitutionN
         ("clean_descriptors", set()),
     ],
 )
-def test_an_option_keeps_its_attributes_alone(
+def test_an_option_keeps_only_its_attributes(
     option: str, kept: set[str], real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -395,7 +395,7 @@ def test_an_option_keeps_its_attributes_alone(
     assert {keyword for keyword, text in DEVICE.items() if out.get(keyword) == text} == kept
 
 
-def test_patient_characteristics_stay_by_their_option(
+def test_patient_characteristics_are_kept_by_their_option(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -424,7 +424,7 @@ def test_patient_characteristics_stay_by_their_option(
         ({"0018xxxx": "X", "KVP": "K"}, "KVP", 120),
     ],
 )
-def test_overrides_win_and_the_narrower_one_first(
+def test_overrides_take_precedence_and_the_more_specific_one_first(
     attributes: dict[str, str],
     keyword: str,
     left: object,
@@ -440,7 +440,7 @@ def test_overrides_win_and_the_narrower_one_first(
     assert out.get(keyword) == left
 
 
-def test_replaced_attributes_of_type_1_are_there_and_empty_ones_of_type_2_too(
+def test_type_1_attributes_are_replaced_and_type_2_ones_emptied(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     _, _, out = release(real("CT_small.dcm"), make_policy("ps3.15-basic"))
@@ -452,7 +452,7 @@ def test_replaced_attributes_of_type_1_are_there_and_empty_ones_of_type_2_too(
     assert out["ReferringPhysicianName"].value == ""
 
 
-def test_a_pseudonym_given_by_the_archive_is_used(load_bytes: Load, lenient: Policy) -> None:
+def test_a_pseudonym_assigned_by_the_archive_is_used(load_bytes: Load, lenient: Policy) -> None:
     data = load_bytes("CT_small.dcm")
 
     done = DicomSanitizer(lenient, KEYS)(data, Context("id:/1CT1", "k", frozenset(), "ARCHIVE-0001"))
@@ -478,7 +478,7 @@ def test_pseudonyms_carry_the_prefix(
 
 
 @pytest.mark.parametrize("block", [0x10, 0x42, 0xFF])
-def test_safe_private_attributes_stay_in_any_block(block: int, real: Real, release: Release) -> None:
+def test_safe_private_attributes_are_kept_in_any_block(block: int, real: Real, release: Release) -> None:
     data_set = real("MR_small.dcm")
     data_set.add_new(0x00190000 + block, "LO", "SIEMENS MR HEADER")
     data_set.add_new(0x00190000 + block * 256 + 0x0C, "IS", "1000")
@@ -492,7 +492,7 @@ def test_safe_private_attributes_stay_in_any_block(block: int, real: Real, relea
 
 
 @pytest.mark.parametrize("creator", ["SIEMENS MR HEADER X", "siemens mr header", "SOMEBODY ELSE"])
-def test_the_creator_counts_letter_by_letter(creator: str, real: Real, release: Release) -> None:
+def test_private_creators_are_compared_exactly(creator: str, real: Real, release: Release) -> None:
     data_set = real("MR_small.dcm")
     data_set.add_new(0x00190010, "LO", creator)
     data_set.add_new(0x0019100C, "IS", "1000")
@@ -503,7 +503,7 @@ def test_the_creator_counts_letter_by_letter(creator: str, real: Real, release: 
 
 
 @pytest.mark.parametrize("known", ["77441", "0077441"])
-def test_numbers_equal_to_a_known_identifier_go(known: str, real: Real, release: Release) -> None:
+def test_numbers_equal_to_a_known_identifier_are_removed(known: str, real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     data_set.PatientID = "77441"
     data_set.add_new(0x00201209, "IS", known)

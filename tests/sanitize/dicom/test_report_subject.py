@@ -41,7 +41,7 @@ def codes_left(data_set: Dataset) -> set[str]:
     ("code", "value"),
     [("121029", "Obrecht^Ilse"), ("121030", "A12-B34"), ("121031", "19310101"), ("121033", "93")],
 )
-def test_who_the_subject_is_leaves_no_report(
+def test_the_subject_context_is_removed_from_reports(
     real: Callable[[str], Dataset],
     release: Callable[..., tuple[Any, bytes, Dataset]],
     make_policy: Callable[..., Policy],
@@ -57,7 +57,7 @@ def test_who_the_subject_is_leaves_no_report(
     assert codes_left(out) == set()
 
 
-def test_an_age_under_ninety_stays_where_ages_are_kept(
+def test_an_age_under_90_is_kept_if_ages_are_kept(
     real: Callable[[str], Dataset],
     release: Callable[..., tuple[Any, bytes, Dataset]],
     make_policy: Callable[..., Policy],

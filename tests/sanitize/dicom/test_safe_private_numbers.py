@@ -16,7 +16,7 @@ Release = Callable[..., tuple[Sanitized, bytes, Dataset]]
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 2.0, 32.0, 0.015625, -4.5])
-def test_a_safe_number_stays_in_implicit_vr(value: float, real: Real, release: Release) -> None:
+def test_a_safe_number_is_kept_in_implicit_vr(value: float, real: Real, release: Release) -> None:
     data_set = real("MR_small_implicit.dcm")
     data_set.add_new(0x20050010, "LO", "Philips MR Imaging DD 001")
     data_set.add_new(0x2005100D, "FL", value)
@@ -29,5 +29,5 @@ def test_a_safe_number_stays_in_implicit_vr(value: float, real: Real, release: R
 
 
 @pytest.mark.parametrize("text", [b"DOE\0", b"JANE", b"AB\0\0"])
-def test_a_text_in_the_place_of_a_number_is_seen(text: bytes) -> None:
+def test_a_text_in_place_of_a_number_is_detected(text: bytes) -> None:
     assert not _has_form(b"FL", b"", "1", text)

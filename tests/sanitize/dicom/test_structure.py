@@ -61,7 +61,7 @@ def test_nesting_within_the_limit_is_released_clean(
 
 @pytest.mark.parametrize("nest", [undefined, defined])
 @pytest.mark.parametrize("depth", [66, 150, 250, 1000, 100_000])
-def test_nesting_beyond_the_limit_is_refused_by_name(
+def test_nesting_beyond_the_limit_is_quarantined_with_its_rule(
     depth: int, nest: Callable[[int], bytes], load_bytes: Load, sanitize: Sanitize
 ) -> None:
     data = before_patient(load_bytes("CT_small.dcm"), nest(depth))
@@ -75,7 +75,7 @@ def test_nesting_beyond_the_limit_is_refused_by_name(
 
 
 @pytest.mark.parametrize("depth", [150, 1000, 50_000])
-def test_private_nesting_is_refused_too(depth: int, load_bytes: Load, sanitize: Sanitize) -> None:
+def test_private_nesting_is_quarantined_too(depth: int, load_bytes: Load, sanitize: Sanitize) -> None:
     private = SEQUENCE.replace(b"\x08\x00\x15\x11", b"\x09\x00\x15\x10")
     nested = (private + ITEM) * depth + NAME + (ITEM_END + SEQUENCE_END) * depth
 
@@ -88,7 +88,7 @@ def test_private_nesting_is_refused_too(depth: int, load_bytes: Load, sanitize: 
     "name",
     ["CT_small.dcm", "MR_small_implicit.dcm", "MR_small_bigendian.dcm", "JPEG-lossy.dcm", "MR_small_RLE.dcm"],
 )
-def test_a_cut_object_is_never_released_unless_only_padding_went(
+def test_a_truncated_object_is_released_only_if_just_padding_is_missing(
     name: str, load_bytes: Load, sanitize: Sanitize
 ) -> None:
     data = load_bytes(name)
@@ -102,7 +102,7 @@ def test_a_cut_object_is_never_released_unless_only_padding_went(
 
 
 @pytest.mark.parametrize("name", ["reportsi.dcm", "rtplan.dcm", "image_dfl.dcm"])
-def test_an_object_cut_inside_an_element_is_never_released(
+def test_an_object_truncated_within_an_element_is_never_released(
     name: str, load_bytes: Load, sanitize: Sanitize
 ) -> None:
     data = load_bytes(name)
@@ -127,7 +127,7 @@ def test_truncated_files_are_quarantined(name: str, sanitize: Sanitize) -> None:
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFF0, 0x7FFFFFFF, 60_000])
-def test_lengths_past_the_end_are_refused(length: int, load_bytes: Load, sanitize: Sanitize) -> None:
+def test_lengths_beyond_the_end_are_quarantined(length: int, load_bytes: Load, sanitize: Sanitize) -> None:
     lying = struct.pack("<HH2sHI", 0x0008, 0x1115, b"SQ", 0, length)
 
     done, _ = sanitize(before_patient(load_bytes("CT_small.dcm"), lying))
@@ -135,7 +135,7 @@ def test_lengths_past_the_end_are_refused(length: int, load_bytes: Load, sanitiz
     assert rules(done) == ["length-past-end"]
 
 
-def test_an_item_longer_than_its_sequence_is_refused(load_bytes: Load, sanitize: Sanitize) -> None:
+def test_an_item_longer_than_its_sequence_is_quarantined(load_bytes: Load, sanitize: Sanitize) -> None:
     item = struct.pack("<HHI", 0xFFFE, 0xE000, 400) + NAME
     lying = struct.pack("<HH2sHI", 0x0008, 0x1115, b"SQ", 0, len(item)) + item
 
@@ -144,7 +144,7 @@ def test_an_item_longer_than_its_sequence_is_refused(load_bytes: Load, sanitize:
     assert rules(done) == ["length-past-end"]
 
 
-def test_too_many_elements_are_refused_in_time(load_bytes: Load, sanitize: Sanitize) -> None:
+def test_too_many_elements_are_quarantined_quickly(load_bytes: Load, sanitize: Sanitize) -> None:
     tiny = struct.pack("<HH2sH", 0x0008, 0x1030, b"LO", 0) * 1_000_001
     start = time.perf_counter()
 
@@ -176,7 +176,7 @@ def test_private_creators_count_as_elements(
         ({"elements": 20}, "too-many-elements"),
     ],
 )
-def test_limits_are_named(
+def test_limits_have_named_rules(
     limits: dict[str, int], rule: str, sanitize: Sanitize, make_policy: MakePolicy
 ) -> None:
     policy = make_policy("research", dicom={"options": {"clean_pixel_data": False}, "limits": limits})
@@ -186,7 +186,7 @@ def test_limits_are_named(
     assert rules(done) == [rule]
 
 
-def test_the_header_limit_leaves_large_pixels_alone(release: Release, make_policy: MakePolicy) -> None:
+def test_the_header_limit_does_not_apply_to_large_pixels(release: Release, make_policy: MakePolicy) -> None:
     limits = {"header_bytes": 8000}
     policy = make_policy("research", dicom={"options": {"clean_pixel_data": False}, "limits": limits})
 
@@ -195,7 +195,7 @@ def test_the_header_limit_leaves_large_pixels_alone(release: Release, make_polic
     assert out.pixel_array.shape == (128, 128)
 
 
-def test_undefined_lengths_come_out_defined(load_bytes: Load, release: Release) -> None:
+def test_undefined_lengths_become_defined(load_bytes: Load, release: Release) -> None:
     _, out, released = release(before_patient(load_bytes("CT_small.dcm"), undefined(3)))
 
     assert ITEM_END not in out
@@ -205,7 +205,7 @@ def test_undefined_lengths_come_out_defined(load_bytes: Load, release: Release) 
 @pytest.mark.parametrize(
     "junk", [b"", b"\0" * 200, b"hello", b"DICM", bytes(128) + b"DICM", b"\x08\0", bytes(range(256))]
 )
-def test_what_is_no_image_is_never_released_and_never_raises(junk: bytes, sanitize: Sanitize) -> None:
+def test_a_file_without_an_image_is_never_released_and_never_raises(junk: bytes, sanitize: Sanitize) -> None:
     done, out = sanitize(junk)
 
     assert done.record.outcome is Outcome.QUARANTINED
@@ -214,13 +214,13 @@ def test_what_is_no_image_is_never_released_and_never_raises(junk: bytes, saniti
 
 
 @pytest.mark.parametrize("nest", [undefined, defined])
-def test_names_are_gathered_at_depth(nest: Callable[[int], bytes], load_bytes: Load) -> None:
+def test_names_are_collected_at_any_depth(nest: Callable[[int], bytes], load_bytes: Load) -> None:
     seen = inspect_dicom(before_patient(load_bytes("CT_small.dcm"), nest(20)))
 
     assert ("name", "Grzbowska") in {(known.category, known.value) for known in seen.known}
 
 
-def test_names_are_gathered_from_implicit_and_un_sequences(load_bytes: Load) -> None:
+def test_names_are_collected_from_implicit_and_un_sequences(load_bytes: Load) -> None:
     name = struct.pack("<HHI", 0x0010, 0x0010, 10) + b"Grzbowska "
     item = struct.pack("<HHI", 0xFFFE, 0xE000, len(name)) + name
     unknown = struct.pack("<HH2sHI", 0x0008, 0x1115, b"UN", 0, len(item)) + item
@@ -235,7 +235,7 @@ def test_names_are_gathered_from_implicit_and_un_sequences(load_bytes: Load) -> 
         assert "Grzbowska" in {known.value for known in inspect_dicom(data).known}
 
 
-def test_names_in_items_are_read_in_the_character_set_around_them(load_bytes: Load) -> None:
+def test_names_in_items_use_the_inherited_character_set(load_bytes: Load) -> None:
     text = "Gržbówska ".encode()
     name = struct.pack("<HH2sH", 0x0010, 0x0010, b"PN", len(text)) + text
     item = struct.pack("<HHI", 0xFFFE, 0xE000, len(name)) + name
@@ -249,7 +249,7 @@ def test_names_in_items_are_read_in_the_character_set_around_them(load_bytes: Lo
 
 
 @pytest.mark.parametrize("frames", ["²", "1e9", "-5", "999999999999", "1\\2", "٣"])
-def test_odd_numbers_of_frames_do_not_raise(frames: str, load_bytes: Load, sanitize: Sanitize) -> None:
+def test_an_odd_number_of_frames_does_not_raise(frames: str, load_bytes: Load, sanitize: Sanitize) -> None:
     raw = frames.encode("utf-8") if frames == "٣" else frames.encode("latin-1")
     raw += b" " * (len(raw) % 2)
     data = load_bytes("CT_small.dcm")
@@ -260,7 +260,7 @@ def test_odd_numbers_of_frames_do_not_raise(frames: str, load_bytes: Load, sanit
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
 
 
-def test_an_instance_with_two_uids_is_refused_alone(load_bytes: Load, sanitize: Sanitize) -> None:
+def test_only_an_instance_with_two_uids_is_quarantined(load_bytes: Load, sanitize: Sanitize) -> None:
     data = load_bytes("CT_small.dcm")
     place = data.index(struct.pack("<HH2s", 0x0008, 0x0018, b"UI")) + 8
 

@@ -102,7 +102,7 @@ def text_item(value: str, meaning: str, text: str) -> Dataset:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("preset", PRESETS)
-def test_observers_and_their_places_leave_no_report(
+def test_observers_and_their_locations_are_removed_from_reports(
     preset: str, report: Dataset, release: Release, make_policy: MakePolicy
 ) -> None:
     _, out, released = release(report, make_policy(preset))
@@ -115,7 +115,7 @@ def test_observers_and_their_places_leave_no_report(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_name_under_another_concept_keeps_its_place_and_loses_its_value(
+def test_a_name_under_another_concept_keeps_its_item_and_loses_its_value(
     report: Dataset, release: Release, make_policy: MakePolicy
 ) -> None:
     named = Dataset()
@@ -132,7 +132,7 @@ def test_a_name_under_another_concept_keeps_its_place_and_loses_its_value(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_measurements_codes_regions_and_references_stay(
+def test_measurements_codes_regions_and_references_are_kept(
     report: Dataset, release: Release, make_policy: MakePolicy
 ) -> None:
     done, _, released = release(report, make_policy("research"))
@@ -153,7 +153,7 @@ def test_measurements_codes_regions_and_references_stay(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_dates_in_a_report_move_with_the_patient_and_times_stay(
+def test_report_dates_shift_with_the_patient_and_times_are_kept(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     report = real("reportsi.dcm")
@@ -190,7 +190,7 @@ def test_dates_in_a_report_move_with_the_patient_and_times_stay(
         ("121999", "Telephone"),
     ],
 )
-def test_an_item_named_after_a_place_or_request_goes(
+def test_an_item_with_the_concept_of_a_location_or_request_is_removed(
     code: str, meaning: str, real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     report = real("reportsi.dcm")
@@ -223,7 +223,7 @@ def with_references(real: Real, *places: tuple[int, ...]) -> Dataset:
     return report
 
 
-def test_references_within_a_tree_follow_the_items_that_move(
+def test_references_within_a_tree_follow_moved_items(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     _, _, released = release(with_references(real, (1, 2), (1,)), make_policy("research"))
@@ -233,7 +233,7 @@ def test_references_within_a_tree_follow_the_items_that_move(
     assert [one.ReferencedContentItemIdentifier for one in conclusion.ContentSequence] == [[1, 1], 1]
 
 
-def test_a_reference_to_an_item_that_went_goes_too(
+def test_a_reference_to_a_removed_item_is_removed_too(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     report = with_references(real, (1, 1), (1, 2))
@@ -244,7 +244,7 @@ def test_a_reference_to_an_item_that_went_goes_too(
     assert [one.ReferencedContentItemIdentifier for one in conclusion.ContentSequence] == [[1, 1]]
 
 
-def test_a_content_sequence_of_which_nothing_is_left_goes(
+def test_an_emptied_content_sequence_is_removed(
     real: Real, release: Release, make_policy: MakePolicy
 ) -> None:
     report = with_references(real, (1, 1))

@@ -94,12 +94,12 @@ FACELESS = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_head_with_a_face_may_show_it(name: str) -> None:
+def test_a_head_with_a_face_is_detected(name: str) -> None:
     assert judged(SHOWN[name]).verdict == "possible"
 
 
 @pytest.mark.parametrize("name", FACELESS)
-def test_what_has_no_face_in_view_shows_none(name: str) -> None:
+def test_a_volume_without_a_face_in_view_shows_none(name: str) -> None:
     assert judged(FACELESS[name]).verdict == "none"
 
 
@@ -110,7 +110,7 @@ def test_what_has_no_face_in_view_shows_none(name: str) -> None:
     modality=st.sampled_from(["CT", "MR"]),
     gap=st.sampled_from([3.0, 5.0, 7.0]),
 )
-def test_a_face_is_found_and_cut_in_any_plane(
+def test_a_face_is_found_and_removed_in_any_plane(
     turn: tuple[float, float, float], base: Any, modality: str, gap: float
 ) -> None:
     across, down = (tuple(float(x) for x in turned(axis, turn)) for axis in base)
@@ -129,19 +129,19 @@ def turned(axis: tuple[float, float, float], degrees: tuple[float, float, float]
 # -- in doubt -----------------------------------------------------------------------------
 
 
-def test_in_doubt_there_may_be_a_face() -> None:
+def test_an_uncertain_volume_is_treated_as_showing_a_face() -> None:
     assert judged(Scan(phantoms.legs(1), modality="MR", view=200)).verdict != "none"
 
 
-def test_in_doubt_the_objects_own_words_decide() -> None:
+def test_an_uncertain_volume_is_decided_by_the_header() -> None:
     assert judged(Scan(phantoms.legs(1), modality="MR", view=200), elsewhere=True).verdict == "none"
 
 
-def test_words_do_not_hide_a_face_that_is_plain() -> None:
+def test_the_header_does_not_override_an_evident_face() -> None:
     assert judged(HEAD, elsewhere=True).verdict == "possible"
 
 
-def test_a_ct_without_its_scale_is_looked_at_as_any_other() -> None:
+def test_a_ct_without_rescale_is_checked_like_any_other() -> None:
     unscaled = replace(HEAD)
     planes = unscaled.planes()
     face = assess_series(
@@ -150,12 +150,12 @@ def test_a_ct_without_its_scale_is_looked_at_as_any_other() -> None:
     assert face.verdict == "possible"
 
 
-def test_slices_that_state_no_place_may_show_a_face() -> None:
+def test_slices_without_a_position_are_treated_as_showing_a_face() -> None:
     face = assess_series([None] * 20, lambda _: np.zeros((8, 8)), "CT", elsewhere=False, cutting=True)
     assert face.verdict == "uncut"
 
 
-def test_slices_that_span_more_than_a_body_may_show_a_face() -> None:
+def test_slices_spanning_more_than_a_body_are_treated_as_showing_a_face() -> None:
     far = [replace_position(plane, 40.0 * i) for i, plane in enumerate(HEAD.planes())]
     wide = [Plane(p.position, p.across, p.down, (90.0, 90.0), p.rows, p.columns) for p in HEAD.planes()]
     assert not could_show_face(far)
@@ -170,13 +170,13 @@ def replace_position(plane: Plane, z: float) -> Plane:
 # -- geometry -----------------------------------------------------------------------------
 
 
-def test_slices_at_one_place_go_to_stacks_of_their_own() -> None:
+def test_slices_at_one_position_form_separate_stacks() -> None:
     planes = HEAD.planes()
     found = sort_into_stacks([*planes, *planes, *replace(HEAD, orientation=SAGITTAL, cover=60.0).planes()])
     assert sorted(len(stack) for stack in found) == sorted([len(planes), len(planes), 12])
 
 
-def test_a_second_echo_is_looked_at_as_well() -> None:
+def test_a_second_echo_is_checked_as_well() -> None:
     planes = replace(HEAD, gap=6.0, pixel=4.0).planes()
     empty = np.full((64, 64), -1000.0)
     face = assess_series(
@@ -201,7 +201,7 @@ def test_a_second_echo_is_looked_at_as_well() -> None:
         ([1e9, 0, 0], [1, 0, 0, 0, 1, 0], [1, 1]),
     ],
 )
-def test_numbers_that_make_no_plane_are_no_plane(values: tuple[list[float], ...]) -> None:
+def test_degenerate_orientations_are_not_a_plane(values: tuple[list[float], ...]) -> None:
     assert read_plane(*values, 8, 8) is None
 
 
@@ -209,7 +209,7 @@ def test_numbers_that_make_no_plane_are_no_plane(values: tuple[list[float], ...]
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_no_skin_of_the_face_is_left_by_the_cut(name: str) -> None:
+def test_no_facial_skin_remains_after_defacing(name: str) -> None:
     scan = SHOWN[name]
     face = judged(scan)
     volume = volume_of(scan)
@@ -220,7 +220,7 @@ def test_no_skin_of_the_face_is_left_by_the_cut(name: str) -> None:
 
 
 @pytest.mark.parametrize("scan", [HEAD, MR, replace(HEAD, orientation=SAGITTAL, cover=180.0)])
-def test_the_cut_spares_the_brain(scan: Scan) -> None:
+def test_defacing_preserves_the_brain(scan: Scan) -> None:
     face = judged(scan)
     lost = whole = 0
     for plane in scan.planes():
@@ -231,7 +231,7 @@ def test_the_cut_spares_the_brain(scan: Scan) -> None:
     assert lost < 0.02 * whole
 
 
-def test_the_nose_leaves_no_step_in_the_cut() -> None:
+def test_the_nose_causes_no_step_in_the_defaced_surface() -> None:
     volume = volume_of(HEAD)
     tissue = segment_tissue(volume, "CT")
     gone = np.zeros_like(tissue)
@@ -247,7 +247,7 @@ def test_the_nose_leaves_no_step_in_the_cut() -> None:
     assert abs(relief_correlation(before, after, nose)) < 0.2
 
 
-def test_a_cut_that_leaves_the_face_is_not_taken_for_one() -> None:
+def test_an_ineffective_defacing_is_not_accepted() -> None:
     volume = volume_of(HEAD)
     tissue, seen = segment_tissue(volume, "CT"), detect_face(volume, "CT")
     assert seen.head is not None
@@ -258,7 +258,7 @@ def test_a_cut_that_leaves_the_face_is_not_taken_for_one() -> None:
     assert not removes_face(volume, tissue, seen.head, near)
 
 
-def test_a_cut_takes_nothing_outside_its_blocks() -> None:
+def test_defacing_changes_only_its_blocks() -> None:
     cut = FaceCut(0.0, 0.0, 10.0, ((5.0, None),))
     plane = Plane((-10.0, -10.0, -5.0), *AXIAL, (1.0, 1.0), 40, 40)
     mask = pixels_to_blank([cut], plane)
@@ -267,12 +267,12 @@ def test_a_cut_takes_nothing_outside_its_blocks() -> None:
     assert mask[:15, 10:20].all()
 
 
-def test_a_slice_that_no_cut_meets_stays_as_it_is() -> None:
+def test_a_slice_without_a_defaced_region_is_unchanged() -> None:
     cut = FaceCut(0.0, 0.0, 10.0, ((5.0, None),))
     assert pixels_to_blank([cut], Plane((-10.0, -10.0, 5.0), *AXIAL, (1.0, 1.0), 40, 40)) is None
 
 
-def test_a_cut_survives_the_state() -> None:
+def test_a_deface_mask_round_trips_through_the_state() -> None:
     cut = judged(replace(HEAD, pixel=4.0)).cuts[0]
     assert cut_from_json(cut_to_json(cut)) == cut
 
@@ -309,7 +309,7 @@ def strict(make_policy: Callable[..., Policy], faces: str) -> Policy:
         ("deface", "none", (CheckResult.PASSED, "NO")),
     ],
 )
-def test_the_policy_decides_what_becomes_of_a_head(
+def test_the_policy_determines_the_outcome_of_a_head(
     make_policy: Callable[..., Policy],
     subkeys: SubKeys,
     load_bytes: Loader,
@@ -328,7 +328,7 @@ def test_the_policy_decides_what_becomes_of_a_head(
 
 
 @pytest.mark.parametrize(("faces", "outcome"), [("flag", "released"), ("quarantine", "quarantined")])
-def test_a_photograph_of_a_person_is_never_judged_clean(
+def test_a_photograph_of_a_person_is_never_declared_clean(
     make_policy: Callable[..., Policy],
     subkeys: SubKeys,
     real: Callable[[str], pydicom.Dataset],
@@ -344,7 +344,7 @@ def test_a_photograph_of_a_person_is_never_judged_clean(
     assert [finding.rule for finding in done.record.findings] == ["photograph-of-person"]
 
 
-def test_an_object_without_people_needs_no_look(
+def test_an_object_without_people_needs_no_check(
     make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Loader
 ) -> None:
     done, _ = sanitized(load_bytes("rtdose.dcm"), strict(make_policy, "quarantine"), subkeys, None)
@@ -361,7 +361,7 @@ def corner(data: pydicom.Dataset) -> FaceCut:
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.10008.1.2.1", "1.2.840.10008.1.2.5", "1.2.840.10008.1.2.4.90"])
-def test_a_cut_makes_air_of_its_pixels_and_of_no_others(
+def test_defacing_sets_only_its_pixels_to_air(
     make_policy: Callable[..., Policy],
     subkeys: SubKeys,
     real: Callable[[str], pydicom.Dataset],
@@ -385,7 +385,7 @@ def test_a_cut_makes_air_of_its_pixels_and_of_no_others(
     assert not changed[:, 26:].any()
 
 
-def test_a_cut_is_stated_and_counted(
+def test_defacing_is_stated_and_counted(
     make_policy: Callable[..., Policy],
     subkeys: SubKeys,
     real: Callable[[str], pydicom.Dataset],
@@ -400,7 +400,7 @@ def test_a_cut_is_stated_and_counted(
     assert "113102" in [item.CodeValue for item in out.DeidentificationMethodCodeSequence]
 
 
-def test_a_slice_beside_the_cut_claims_no_cut(
+def test_a_slice_next_to_the_defaced_region_states_no_defacing(
     make_policy: Callable[..., Policy],
     subkeys: SubKeys,
     real: Callable[[str], pydicom.Dataset],
@@ -431,7 +431,7 @@ def lossy(real: Callable[[str], pydicom.Dataset]) -> pydicom.Dataset:
 SQUARE = SeriesFace("possible", (FaceCut(-1.0, 8.0, 16.0, ((50.0,),)),))
 
 
-def test_a_lossy_slice_is_cut_once_it_is_decompressed(
+def test_a_lossy_slice_is_decompressed_and_defaced(
     make_policy: Callable[..., Policy], subkeys: SubKeys, lossy: pydicom.Dataset, load_bytes: Loader
 ) -> None:
     before = lossy.pixel_array
@@ -444,7 +444,7 @@ def test_a_lossy_slice_is_cut_once_it_is_decompressed(
     assert set(out.pixel_array[:50, :15].ravel()) == {0}
 
 
-def test_a_lossy_slice_that_may_not_be_decompressed_is_refused(
+def test_a_lossy_slice_that_may_not_be_decompressed_is_quarantined(
     make_policy: Callable[..., Policy], subkeys: SubKeys, lossy: pydicom.Dataset, load_bytes: Loader
 ) -> None:
     policy = make_policy(
@@ -459,14 +459,14 @@ def test_a_lossy_slice_that_may_not_be_decompressed_is_refused(
 # -- headers ------------------------------------------------------------------------------
 
 
-def test_the_header_of_a_slice_tells_where_it_lies(load_bytes: Loader) -> None:
+def test_the_header_of_a_slice_gives_its_position(load_bytes: Loader) -> None:
     found = read_slice(load_bytes("CT_small.dcm"), Limits())
     assert found is not None
     assert (found.modality, found.rows, found.columns, found.frames) == ("CT", 128, 128, 1)
     assert [len(group) for group in found.numbers] == [3, 6, 2]
 
 
-def test_what_is_no_volume_is_no_slice(load_bytes: Loader) -> None:
+def test_an_object_without_a_volume_is_not_a_slice(load_bytes: Loader) -> None:
     for name in ("SC_rgb_small_odd.dcm", "rtplan.dcm", "waveform_ecg.dcm", "JPEG2000.dcm"):
         assert read_slice(load_bytes(name), Limits()) is None
 
@@ -485,7 +485,7 @@ def test_what_is_no_volume_is_no_slice(load_bytes: Loader) -> None:
         ),
     ],
 )
-def test_only_words_of_another_part_speak_against_a_face(
+def test_only_the_name_of_another_body_part_excludes_a_face(
     real: Callable[[str], pydicom.Dataset], load_bytes: Loader, words: dict[str, str], expected: bool
 ) -> None:
     data = real("CT_small.dcm")

@@ -30,7 +30,7 @@ def test_the_first_marker_of_any_range_is_found(
     assert found == [hit and hit.start() for hit in expected]
 
 
-def test_tiles_that_lie_together_are_looked_at_together() -> None:
+def test_adjacent_tiles_are_read_together() -> None:
     looked_at: list[int] = []
 
     class Told(bytes):

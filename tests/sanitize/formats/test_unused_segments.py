@@ -45,7 +45,7 @@ def clean(data_set: Dataset, frame: bytes, sanitize: Sanitize) -> bytes | None:
 
 @pytest.mark.parametrize("name", [BASELINE, LS])
 @pytest.mark.parametrize("marker", [0xF7, 0xF8, 0xDC, 0xDD, 0xDE, 0xDF, 0xCC, 0xDB, 0xC4, 0xC8, 0xF0])
-def test_no_jpeg_segment_carries_a_text_out(marker: int, name: str, real: Real, sanitize: Sanitize) -> None:
+def test_no_jpeg_segment_leaks_text(marker: int, name: str, real: Real, sanitize: Sanitize) -> None:
     data_set = real(name)
     frame = first_frame(data_set)
 
@@ -86,14 +86,14 @@ def huffman(kind: int, number: int) -> bytes:
         (BASELINE, segment(0xF8)),
     ],
 )
-def test_a_jpeg_table_that_no_scan_uses_goes(name: str, extra: bytes, real: Real) -> None:
+def test_a_jpeg_table_unused_by_scans_is_removed(name: str, extra: bytes, real: Real) -> None:
     frame = frame_of(name, real)
     again = extra[:2] + b"\0\4\0\0" if extra[1] == 0xDD else b""  # a second interval overwrites the first
 
     assert markers.strip_jpeg_metadata(frame[:2] + extra + again + frame[2:]) == frame[:2] + again + frame[2:]
 
 
-def test_a_used_table_beside_an_unused_one_stays(real: Real) -> None:
+def test_a_used_table_next_to_an_unused_one_is_kept(real: Real) -> None:
     frame = first_frame(real(BASELINE)).rstrip(b"\0")
     at = frame.index(b"\xff\xdb")
     size = int.from_bytes(frame[at + 2 : at + 4], "big")
@@ -102,7 +102,7 @@ def test_a_used_table_beside_an_unused_one_stays(real: Real) -> None:
     assert markers.strip_jpeg_metadata(frame[:at] + more + frame[at + 2 + size :]) == frame
 
 
-def test_adobe_flags_are_written_anew_and_the_transform_stays(real: Real) -> None:
+def test_adobe_flags_are_rewritten_and_the_transform_is_kept(real: Real) -> None:
     frame = first_frame(real(BASELINE)).rstrip(b"\0")
 
     cleaned = markers.strip_jpeg_metadata(frame[:2] + segment(0xEE, b"AdobeGrzbow\0") + frame[2:])
@@ -114,9 +114,7 @@ def test_adobe_flags_are_written_anew_and_the_transform_stays(real: Real) -> Non
     "marker", [0x63, 0x6F, 0x5F, 0x60, 0x57, 0x55, 0x58, 0x61, 0x56, 0x59, 0x5E, 0x5D, 0x53]
 )
 @pytest.mark.parametrize("where", ["main", "tile"])
-def test_no_jpeg_2000_segment_carries_a_text_out(
-    where: str, marker: int, real: Real, sanitize: Sanitize
-) -> None:
+def test_no_jpeg_2000_segment_leaks_text(where: str, marker: int, real: Real, sanitize: Sanitize) -> None:
     data_set = real("MR_small_jp2klossless.dcm")
     frame = first_frame(data_set)
     at = frame.index(b"\xff\x90")
@@ -134,7 +132,7 @@ def test_no_jpeg_2000_segment_carries_a_text_out(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_bytes_behind_the_end_go_where_the_last_tile_has_no_length(real: Real, release: Release) -> None:
+def test_bytes_after_the_end_are_removed_if_the_last_tile_has_no_length(real: Real, release: Release) -> None:
     data_set = real("MR_small_jp2klossless.dcm")
     frame = first_frame(data_set).rstrip(b"\0")
     at = frame.index(b"\xff\x90")
@@ -146,7 +144,7 @@ def test_bytes_behind_the_end_go_where_the_last_tile_has_no_length(real: Real, r
     assert np.array_equal(released.pixel_array, real("MR_small_jp2klossless.dcm").pixel_array)
 
 
-def test_tile_lengths_stay_only_where_they_are_true(real: Real) -> None:
+def test_tile_lengths_are_kept_only_if_correct(real: Real) -> None:
     frame = first_frame(real("MR_small_jp2klossless.dcm")).rstrip(b"\0")
     plain = jpeg2000.strip_jpeg2000_metadata(frame)
     at = plain.index(b"\xff\x90")
@@ -158,7 +156,7 @@ def test_tile_lengths_stay_only_where_they_are_true(real: Real) -> None:
     assert jpeg2000.strip_jpeg2000_metadata(false) == plain
 
 
-def test_jpeg_xl_types_and_indexes_carry_nothing() -> None:
+def test_jpeg_xl_types_and_indexes_leak_nothing() -> None:
     def box(kind: bytes, body: bytes) -> bytes:
         return (8 + len(body)).to_bytes(4, "big") + kind + body
 
@@ -171,7 +169,7 @@ def test_jpeg_xl_types_and_indexes_carry_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["MR_small_RLE.dcm", "SC_rgb_rle.dcm"])
-def test_a_further_rle_segment_is_refused(name: str, real: Real, sanitize: Sanitize) -> None:
+def test_an_additional_rle_segment_is_quarantined(name: str, real: Real, sanitize: Sanitize) -> None:
     data_set = real(name)
     frame = bytearray(first_frame(data_set))
     count = int.from_bytes(frame[:4], "little")
@@ -183,7 +181,7 @@ def test_a_further_rle_segment_is_refused(name: str, real: Real, sanitize: Sanit
     assert [finding.rule for finding in done.record.findings] == ["rle-structure"]
 
 
-def test_a_fragment_between_two_frames_carries_nothing_out(real: Real, sanitize: Sanitize) -> None:
+def test_a_fragment_between_two_frames_leaks_nothing(real: Real, sanitize: Sanitize) -> None:
     data_set = real(BASELINE)
     frame = first_frame(data_set)
     data_set.NumberOfFrames = 2
@@ -195,6 +193,6 @@ def test_a_fragment_between_two_frames_carries_nothing_out(real: Real, sanitize:
     assert done.record.outcome is Outcome.QUARANTINED or RAW not in both
 
 
-def test_a_frame_without_a_scan_is_refused() -> None:
+def test_a_frame_without_a_scan_is_quarantined() -> None:
     with pytest.raises(Quarantined):
         markers.strip_jpeg_metadata(b"\xff\xd8" + segment(0xC0, b"\x08\0\1\0\1\1\1\x11\0") + b"\xff\xd9")

@@ -98,7 +98,7 @@ def audited(data: bytes, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_anywhere_is_gone(name: str, tmp_path: Path) -> None:
+def test_no_planted_text_survives(name: str, tmp_path: Path) -> None:
     data = PLANTED[name]
     assert RAW[:4] in data, "the marker is not where the test means to put it"
     out = released(data)
@@ -123,12 +123,12 @@ HIDDEN_FROM_AUDIT = frozenset(
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED.keys() - HIDDEN_FROM_AUDIT))
-def test_the_audit_finds_what_was_planted_in_the_source(name: str, tmp_path: Path) -> None:
+def test_the_audit_finds_planted_text_in_the_source(name: str, tmp_path: Path) -> None:
     assert "audit:structure" in audited(PLANTED[name], tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16"])
-def test_a_png_of_every_sort_keeps_its_pixels_and_stream(mode: str) -> None:
+def test_every_kind_of_png_keeps_its_pixels_and_stream(mode: str) -> None:
     image = Image.fromarray(np.arange(2400, dtype=np.uint16).reshape(40, 60) * 17)
     data = encoded(image if mode == "I;16" else scene().convert(mode), "PNG")
     out = released(data)
@@ -143,14 +143,14 @@ def test_a_png_of_every_sort_keeps_its_pixels_and_stream(mode: str) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"progressive": True}, {"restart_marker_blocks": 3}, {"optimize": True, "subsampling": 0}]
 )
-def test_a_jpeg_without_metadata_stays_as_it_is(mode: str, options: dict[str, object]) -> None:
+def test_a_jpeg_without_metadata_is_unchanged(mode: str, options: dict[str, object]) -> None:
     data = encoded(scene().convert(mode), "JPEG", **options)
     assert released(data) == data
 
 
 @pytest.mark.parametrize("compression", [None, "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"])
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "CMYK", "I;16", "F"])
-def test_a_tiff_of_every_sort_keeps_its_pixels(mode: str, compression: str | None, tmp_path: Path) -> None:
+def test_every_kind_of_tiff_keeps_its_pixels(mode: str, compression: str | None, tmp_path: Path) -> None:
     if compression == "jpeg" and mode in ("1", "P", "I;16", "F"):
         compression = "tiff_lzw"
     wide = {"I;16": np.uint16, "F": np.float32}
@@ -164,7 +164,7 @@ def test_a_tiff_of_every_sort_keeps_its_pixels(mode: str, compression: str | Non
     assert audited(out, tmp_path) == []
 
 
-def test_predicted_strips_and_several_pages_stay() -> None:
+def test_predicted_strips_and_multiple_pages_are_preserved() -> None:
     data = encoded(
         scene(), "TIFF", compression="tiff_lzw", tiffinfo={317: 2}, save_all=True, append_images=[scene(9, 9)]
     )
@@ -174,7 +174,7 @@ def test_predicted_strips_and_several_pages_stay() -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "TIFF"])
-def test_orientation_alone_is_kept(form: str, tmp_path: Path) -> None:
+def test_of_the_metadata_only_the_orientation_is_kept(form: str, tmp_path: Path) -> None:
     data = {
         "PNG": png_with(b"eXIf", exif_block(6)),
         "JPEG": jpeg_with(segment(0xE1, b"Exif\0\0" + exif_block(6))),
@@ -203,12 +203,12 @@ def test_orientation_alone_is_kept(form: str, tmp_path: Path) -> None:
         ("unreadable", b"GIF89a" + bytes(50)),
     ],
 )
-def test_what_is_not_understood_is_refused_by_a_rule(rule: str, data: bytes) -> None:
+def test_unsupported_content_is_quarantined_with_a_rule(rule: str, data: bytes) -> None:
     assert rule_of(data) == rule
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "TIFF"])
-def test_an_image_bomb_is_refused_by_its_declared_size(form: str) -> None:
+def test_an_image_bomb_is_rejected_by_its_declared_size(form: str) -> None:
     parts = png_parts(encoded(scene(), "PNG"))
     huge = struct.pack(">II", 2**30, 2**30) + parts[0][1][8:]
     jpeg = bytearray(jpeg_with())
@@ -222,7 +222,7 @@ def test_an_image_bomb_is_refused_by_its_declared_size(form: str) -> None:
     assert rule_of(data) == "image-too-large"
 
 
-def test_deflated_zeros_are_not_inflated_beyond_what_is_declared() -> None:
+def test_deflated_zeros_are_not_inflated_beyond_the_declared_size() -> None:
     parts = png_parts(encoded(scene(), "PNG"))
     bomb = png_of([parts[0], (b"IDAT", zlib.compress(bytes(50_000_000))), (b"IEND", b"")])
     assert len(released(bomb)) < 20_000
@@ -241,7 +241,7 @@ def test_deflated_zeros_are_not_inflated_beyond_what_is_declared() -> None:
     ],
     ids=["tiles", "Aperio", "OME", "Ventana", "Hamamatsu", "layers", "large pages"],
 )
-def test_a_slide_is_no_picture(data: bytes) -> None:
+def test_a_slide_is_not_read_as_a_picture(data: bytes) -> None:
     seen = inspect_raster(data)
     assert (rule_of(data), seen and (seen.kind, seen.rule)) == (
         "slide-not-supported",
@@ -249,14 +249,14 @@ def test_a_slide_is_no_picture(data: bytes) -> None:
     )
 
 
-def test_formats_are_told_by_content_and_dicom_comes_first() -> None:
+def test_formats_are_detected_by_content_and_dicom_first() -> None:
     dual = tiff_with()[:128].ljust(128, b"\0") + b"DICM"
     assert [is_raster(data) for data in (jpeg_with(), tiff_with(), dual, b"\x89PNG", b"")] == [
         *(True, True, False, False, False)
     ]
 
 
-def test_names_in_metadata_are_gathered() -> None:
+def test_names_in_metadata_are_collected() -> None:
     iptc = b"\x1c\x02\x50\0\x09Roe^Janet" + b"\x1c\x02\x78\0\x12Patient: Ann Other"
     photoshop = segment(0xED, b"Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x20" + iptc)
     comment = segment(0xFE, b"MRN: A-4471 taken 2021-03-04")
@@ -277,7 +277,7 @@ def test_names_in_metadata_are_gathered() -> None:
     } <= known
 
 
-def test_a_picture_is_a_patient_of_its_own() -> None:
+def test_each_picture_is_its_own_patient() -> None:
     one, again = sanitized(jpeg_with()).record, sanitized(jpeg_with()).record
     other = sanitized(jpeg_with(), context=Context("object:bb", "bb")).record
     assert (one, one.study, one.series, one.modality) == (again, "", "", "")
@@ -285,18 +285,18 @@ def test_a_picture_is_a_patient_of_its_own() -> None:
     assert not {one.patient, one.instance} & {other.patient, other.instance}
 
 
-def test_text_in_pixels_is_stated_as_not_looked_for_or_refused() -> None:
+def test_unread_text_in_pixels_is_stated_or_quarantined() -> None:
     quarantine = policy("pixels: {at_risk: quarantine}\n")
     assert sanitized(jpeg_with()).record.pixels is CheckResult.NOT_RUN
     assert rule_of(jpeg_with(), quarantine) == "burned-in-text-risk"
 
 
-def test_the_set_may_rule_a_picture_out() -> None:
+def test_a_set_decision_can_exclude_a_picture() -> None:
     result = sanitized(jpeg_with(), context=replace(CONTEXT, refuse="some-rule"))
     assert result.record.findings[0].rule == "some-rule"
 
 
-def test_equal_pixels_have_one_digest_in_every_file(tmp_path: Path) -> None:
+def test_equal_pixels_have_one_digest_in_every_format(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(encoded(scene(), "PNG"))
     (tmp_path / "b.tif").write_bytes(encoded(scene(), "TIFF", compression="tiff_lzw"))
     (tmp_path / "c.tif").write_bytes(encoded(scene(49), "TIFF"))
@@ -329,26 +329,26 @@ def test_blanking_a_png_changes_nothing_else(mode: str) -> None:
     assert made.header == replace(png.header, interlaced=False)
 
 
-def test_a_jpeg_that_a_tiff_calls_plain_samples_is_refused() -> None:
+def test_a_jpeg_declared_uncompressed_by_a_tiff_is_quarantined() -> None:
     stream = encoded(Image.new("L", (8, 8)), "JPEG")
     data = tiff_with(strip=stream[:2] + segment(0xFE, RAW) + stream[2:], compression=1)
     assert rule_of(data) == "tiff-structure"
 
 
-def test_a_tag_that_lies_in_the_pixels_is_refused() -> None:
+def test_a_tag_overlapping_the_pixels_is_quarantined() -> None:
     data = tiff_with((270, 2, len(RAW), RAW), strip=bytes(64))
     place = data.index(RAW)
     moved = data.replace(struct.pack("<HHII", 273, 4, 1, 8), struct.pack("<HHII", 273, 4, 1, place - 40))
     assert (rule_of(data + bytes(64)), rule_of(moved + bytes(64))) == ("released", "tiff-structure")
 
 
-def test_a_value_of_exif_that_lies_in_the_pixels_is_refused() -> None:
+def test_an_exif_value_overlapping_the_pixels_is_quarantined() -> None:
     data = planted_tiffs()["EXIF"]
     moved = data.replace(struct.pack("<HHII", 273, 4, 1, 8), struct.pack("<HHII", 273, 4, 1, data.index(RAW)))
     assert (rule_of(data), rule_of(moved + bytes(64))) == ("released", "tiff-structure")
 
 
-def test_a_strip_whose_length_reaches_into_a_tag_is_cut() -> None:
+def test_a_strip_that_overlaps_a_tag_is_truncated() -> None:
     data = tiff_with((270, 2, len(RAW), RAW))
     longer = data.replace(struct.pack("<HHII", 279, 4, 1, 64), struct.pack("<HHII", 279, 4, 1, len(data) - 8))
     assert RAW not in released(longer)
@@ -367,20 +367,20 @@ def test_blanking_a_tiff_changes_nothing_else(mode: str, compression: str | None
     assert len(np.unique(after[mask], axis=0)) == 1
 
 
-def test_transparency_is_looked_at_too() -> None:
+def test_transparent_pixels_are_checked_too() -> None:
     samples = np.zeros((8, 8, 4), np.uint8)
     assert len(page_views(samples)) == 1
     samples[2, 2, 3] = 255
     assert [view.ndim for view in page_views(samples)] == [3, 2, 3]
 
 
-def test_a_picture_in_colours_may_show_a_person() -> None:
+def test_a_color_picture_is_treated_as_showing_a_person() -> None:
     strict = policy("pixels: {faces: quarantine}\n")
     assert rule_of(jpeg_with(), strict) == "photograph-of-person"
     assert rule_of(encoded(scene().convert("L").convert("RGB"), "PNG"), strict) == "released"
 
 
-def test_burned_in_names_are_blanked_and_clinical_words_stay() -> None:
+def test_burned_in_names_are_blanked_and_clinical_words_kept() -> None:
     image = Image.new("L", (420, 160), 20)
     for text, top in (("FAIRWEATHER IMOGEN", 12), ("CHEST PA", 120)):
         ImageDraw.Draw(image).text((10, top), text, font=ImageFont.load_default(24), fill=255)
@@ -396,7 +396,7 @@ def test_burned_in_names_are_blanked_and_clinical_words_stay() -> None:
     st.lists(st.tuples(st.integers(0, 2**32), st.binary(min_size=1, max_size=4)), max_size=3),
     st.integers(0, 2**32),
 )
-def test_a_broken_file_is_released_clean_or_refused(
+def test_a_damaged_file_is_released_clean_or_quarantined(
     tmp_path_factory: pytest.TempPathFactory, name: str, changes: list[tuple[int, bytes]], cut: int
 ) -> None:
     data = bytearray(PLANTED[name])

@@ -29,7 +29,7 @@ HARMLESS = frozenset(
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_nothing_that_identifies_stays(part: int) -> None:
+def test_nothing_that_identifies_is_kept(part: int) -> None:
     survivors = {}
     for line in LINES[part::8]:
         cleaned = CLEANER.clean(PLANTED.sub(lambda match: match[1], line), NOBODY).text
@@ -61,17 +61,17 @@ def test_nothing_that_identifies_stays(part: int) -> None:
         ("Gleason 7", "Gleason 7"),
     ],
 )
-def test_the_label_and_the_clinical_words_beside_it_stay(text: str, left: str) -> None:
+def test_label_and_adjacent_clinical_words_are_kept(text: str, left: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == left
 
 
-def test_a_text_without_accents_is_read_as_the_one_with_them() -> None:
+def test_a_text_without_accents_is_treated_like_the_accented_one() -> None:
     text = "Schaedel nativ, GEFAESSE, Rontgen, Echographie, oedeme, torax, akciger grafisi, kregoslupa"
 
     assert CLEANER.clean(text, NOBODY).text == text
 
 
-def test_an_ending_makes_a_word_ordinary_and_no_name() -> None:
+def test_an_inflected_ordinary_word_is_not_a_name() -> None:
     kept = "Digitalisierung issues, ossificazioni, calcificaciones, ossificações, verkalkungsbedingt"
     names = "Petrovic Colosimi Sarkisian Demetrina Encarnación Conceição Hartung Fleischer Teteringen"
 

@@ -25,18 +25,18 @@ CLEANER, NOBODY = TextCleaner(TextSection()), compile_terms(())
         "LVIDd 4.5 cm",
     ],
 )
-def test_a_position_setting_or_measure_in_an_image_identifies_nobody(line: str) -> None:
+def test_positions_settings_and_measures_in_an_image_do_not_identify(line: str) -> None:
     assert not CLEANER.identifying(line, NOBODY, noisy=True)
 
 
-def test_a_patient_with_the_name_of_a_mark_is_found() -> None:
+def test_a_patient_named_like_an_image_marker_is_found() -> None:
     assert CLEANER.identifying("ASSIS", compile_terms([KnownValue("name", "ASSIS^MARIA")]), noisy=True)
 
 
 @pytest.mark.parametrize("line", ["ASSIS GRZBOWSKA", "Page, Larkington"])
-def test_a_mark_beside_a_strange_word_identifies(line: str) -> None:
+def test_an_image_marker_next_to_an_unknown_word_identifies(line: str) -> None:
     assert CLEANER.identifying(line, NOBODY, noisy=True)
 
 
-def test_in_a_sentence_a_mark_that_is_a_name_is_cut_as_before() -> None:
+def test_an_image_marker_that_is_a_name_is_removed_from_a_sentence() -> None:
     assert CLEANER.identifying("ASSIS", NOBODY, noisy=False)

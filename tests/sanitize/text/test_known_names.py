@@ -65,7 +65,7 @@ NAMES = sorted({(faker.last_name(), faker.first_name()) for faker in fakers() fo
     ],
 )
 @pytest.mark.parametrize("frame", FRAMES)
-def test_a_known_name_is_cut_in_any_spelling_and_its_surroundings_stay(name: str, frame: str) -> None:
+def test_a_known_name_is_removed_in_any_spelling_and_its_context_kept(name: str, frame: str) -> None:
     assert shown(frame.format(name)) == frame.format("[name]")
 
 
@@ -79,18 +79,18 @@ def test_a_known_name_is_cut_in_any_spelling_and_its_surroundings_stay(name: str
         ("van, der and de", "van, der and de"),
     ],
 )
-def test_initials_and_particles_are_cut_only_where_they_stand_for_a_person(text: str, left: str) -> None:
+def test_initials_and_particles_are_removed_only_if_they_denote_a_person(text: str, left: str) -> None:
     assert shown(text) == left
 
 
-def test_a_marker_of_side_beside_a_name_is_no_initial() -> None:
+def test_a_laterality_marker_next_to_a_name_is_no_initial() -> None:
     subject = compile_terms([KnownValue("name", "Wagner^Laura")])
 
     assert shown("WAGNER L KNEE, WAGNER, L., LWAGNER", subject) == "[name] L KNEE, [name]"
 
 
 @pytest.mark.parametrize("name", ["Hodgkin", "Black", "White", "Hand", "Head"])
-def test_a_patient_called_like_a_clinical_word_loses_it_everywhere(name: str) -> None:
+def test_a_patient_named_like_a_clinical_word_loses_it_everywhere(name: str) -> None:
     subject = compile_terms([KnownValue("name", f"{name}^Ann")])
 
     assert name.lower() not in shown(f"{name} {name.lower()} lymphoma, {name.upper()}", subject).lower()
@@ -106,7 +106,7 @@ def test_a_patient_called_like_a_clinical_word_loses_it_everywhere(name: str) ->
         ("青森", "青森"),
     ],
 )
-def test_a_family_name_of_one_character_goes_where_it_stands_alone(text: str, left: str) -> None:
+def test_a_family_name_of_one_character_is_removed_as_a_separate_word(text: str, left: str) -> None:
     cuts = find_known_identifiers(text, compile_terms([KnownValue("name", "森^涼平")]))
     gone = {place for cut in cuts for place in range(cut.start, cut.end)}
     assert "".join(char for place, char in enumerate(text) if place not in gone) == left
@@ -114,7 +114,7 @@ def test_a_family_name_of_one_character_goes_where_it_stands_alone(text: str, le
 
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(NAMES), spelling=st.integers(0, 11), frame=st.sampled_from(FRAMES))
-def test_any_persons_name_is_covered_in_every_spelling(
+def test_any_personal_name_is_covered_in_every_spelling(
     name: tuple[str, str], spelling: int, frame: str
 ) -> None:
     family, given_name = name
@@ -153,7 +153,7 @@ def test_any_persons_name_is_covered_in_every_spelling(
     place=st.integers(0, 30),
     kind=st.sampled_from(["drop", "swap", "double", "change"]),
 )
-def test_one_slip_in_a_long_name_does_not_hide_it(name: tuple[str, str], place: int, kind: str) -> None:
+def test_one_typo_does_not_hide_a_long_name(name: tuple[str, str], place: int, kind: str) -> None:
     family = fold_letters(name[0])
     place %= max(1, len(family) - 1)
     slip = {

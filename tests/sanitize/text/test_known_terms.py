@@ -37,7 +37,7 @@ from tests.helpers.known_subject import FRAMES, SUBJECT, fakers, shown, subject_
         ("112345678 mm3", "112345678 mm3"),
     ],
 )
-def test_known_numbers_are_cut_with_any_separators_and_only_whole(text: str, left: str) -> None:
+def test_known_numbers_are_removed_with_any_separators_but_only_as_a_whole(text: str, left: str) -> None:
     assert shown(text) == left
 
 
@@ -82,14 +82,14 @@ def test_known_numbers_are_cut_with_any_separators_and_only_whole(text: str, lef
     ],
 )
 @pytest.mark.parametrize("frame", FRAMES[:3])
-def test_a_known_date_is_cut_in_any_written_form(day: str, frame: str) -> None:
+def test_a_known_date_is_removed_in_any_format(day: str, frame: str) -> None:
     assert shown(frame.format(day)) == frame.format("[date]")
 
 
 @pytest.mark.parametrize(
     "text", ["20040120", "19.01.2005", "18 Jan 2004", "5.1.7", "may 12 mm", "T1 19 04", "1.5 T"]
 )
-def test_other_dates_and_numbers_are_left_to_others(text: str) -> None:
+def test_other_dates_and_numbers_are_left_to_other_rules(text: str) -> None:
     assert shown(text) == text
 
 
@@ -112,7 +112,7 @@ def test_other_dates_and_numbers_are_left_to_others(text: str) -> None:
         ("d:\\export\\smith\\ct x", "[name] x"),
     ],
 )
-def test_addresses_phones_institutions_and_links_go_with_what_belongs_to_them(text: str, left: str) -> None:
+def test_addresses_phones_institutions_and_links_are_removed_with_their_context(text: str, left: str) -> None:
     assert shown(text) == left
 
 
@@ -129,11 +129,11 @@ def test_addresses_phones_institutions_and_links_go_with_what_belongs_to_them(te
         ("SEMI-UPRIGHT PORTABLE L R MI 0.9 TIS 0.4 5 cm", "SEMI-UPRIGHT PORTABLE L R MI 0.9 TIS 0.4 5 cm"),
     ],
 )
-def test_text_read_by_ocr_is_matched_through_its_errors(text: str, left: str) -> None:
+def test_ocr_text_is_matched_despite_recognition_errors(text: str, left: str) -> None:
     assert shown(text, noisy=True) == left
 
 
-def test_what_is_left_holds_nothing_that_the_audit_of_the_own_patient_looks_for() -> None:
+def test_the_cleaned_text_passes_the_patient_search_of_the_audit() -> None:
     makers = fakers()
     for number in range(60):
         known = frozenset(subject_of(makers[number % len(makers)], number))
@@ -152,7 +152,7 @@ def test_dates_are_read_as_calendar_days_only() -> None:
     assert subject.dates == frozenset()
 
 
-def test_the_spans_are_in_order_and_apart() -> None:
+def test_spans_are_sorted_and_disjoint() -> None:
     cuts = find_known_identifiers("Smith John 12345678 19.01.2004 Kowalski Hospital O'Brien", SUBJECT)
 
     assert all(one.end <= other.start for one, other in pairwise(cuts))
@@ -165,11 +165,11 @@ def test_the_spans_are_in_order_and_apart() -> None:
     ]
 
 
-def test_nothing_known_cuts_nothing() -> None:
+def test_without_known_terms_nothing_is_removed() -> None:
     assert find_known_identifiers(f"Smith {date(2004, 1, 19)} 12345678", compile_terms([])) == ()
 
 
-def test_reprs_show_no_value() -> None:
+def test_reprs_show_no_values() -> None:
     find_known_identifiers("SMTIH", SUBJECT, noisy=True)
 
     for thing in (SUBJECT, *SUBJECT.forms, SUBJECT.misspelt, *SUBJECT.blurred()):
@@ -201,7 +201,7 @@ def test_reprs_show_no_value() -> None:
     ],
 )
 @pytest.mark.parametrize("noisy", [False, True])
-def test_hostile_texts_take_linear_time(unit: str, noisy: bool) -> None:
+def test_hostile_texts_are_processed_in_linear_time(unit: str, noisy: bool) -> None:
     subject = compile_terms(
         [
             *(KnownValue("name", value) for value in ("Smith^John", "Aaaaa^Aaaa")),
@@ -218,6 +218,6 @@ def test_hostile_texts_take_linear_time(unit: str, noisy: bool) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=80), noisy=st.booleans())
-def test_any_text_is_answered_with_spans_inside_it(text: str, noisy: bool) -> None:
+def test_any_text_gives_spans_inside_it(text: str, noisy: bool) -> None:
     for cut in find_known_identifiers(text, SUBJECT, noisy=noisy):
         assert 0 <= cut.start < cut.end <= len(text)

@@ -75,14 +75,14 @@ CLINICAL = tuple(
         *(("name", ""), ("name", "^^^"), ("date", "2004"), ("text", "x" * 5000), ("nonsense", "chest")),
     ],
 )
-def test_short_and_generic_values_cut_no_clinical_text(category: str, value: str) -> None:
+def test_short_and_generic_values_remove_no_clinical_text(category: str, value: str) -> None:
     subject = compile_terms([KnownValue(category, value)])
     text = "CT HEAD T2 12 mm in the radiology, US, MR street hospital patient unknown test A x CT750 HD chest"
 
     assert shown(text, subject) == text
 
 
-def test_clinical_phrases_lose_nothing_but_words_they_share_with_the_subject() -> None:
+def test_clinical_phrases_lose_only_words_shared_with_the_subject() -> None:
     assert len(CLINICAL) >= 200
     makers = fakers()
     for number in range(200):

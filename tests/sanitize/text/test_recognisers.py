@@ -39,7 +39,7 @@ def cleaner() -> TextCleaner:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("kind", sorted(IDENTIFIERS))
-def test_no_identifier_of_any_class_stays(kind: str, setting: str, cleaner: TextCleaner) -> None:
+def test_identifiers_of_every_class_are_removed(kind: str, setting: str, cleaner: TextCleaner) -> None:
     left = {}
     for value in IDENTIFIERS[kind].split("|"):
         text = cleaner.clean(setting.format(value), NOBODY).text
@@ -63,7 +63,7 @@ def test_no_identifier_of_any_class_stays(kind: str, setting: str, cleaner: Text
         ("Room 312, bed 4", "Room, bed 4"),
     ],
 )
-def test_the_label_stays_and_its_number_goes(text: str, left: str, cleaner: TextCleaner) -> None:
+def test_the_label_is_kept_and_its_number_removed(text: str, left: str, cleaner: TextCleaner) -> None:
     assert cleaner.clean(text, NOBODY).text == left
 
 
@@ -92,26 +92,26 @@ def test_the_label_stays_and_its_number_goes(text: str, left: str, cleaner: Text
         "Cobb angle 23°",
     ],
 )
-def test_a_quantity_stays(text: str, cleaner: TextCleaner) -> None:
+def test_quantities_are_kept(text: str, cleaner: TextCleaner) -> None:
     assert cleaner.clean(text, NOBODY).text == text
 
 
 @pytest.mark.parametrize(
     "age", ["92 yo", "93-year-old", "aged 95", "91 jährig", "95 ans", "97F", "años 94 años", "101 years"]
 )
-def test_an_age_over_89_goes(age: str, cleaner: TextCleaner) -> None:
+def test_an_age_over_89_is_removed(age: str, cleaner: TextCleaner) -> None:
     text = cleaner.clean(f"{age} with chest pain", NOBODY).text
 
     assert not any(char.isdigit() for char in text)
 
 
-def test_the_hospitals_own_numbers_go_by_the_policys_pattern() -> None:
+def test_hospital_specific_numbers_are_removed_by_a_policy_pattern() -> None:
     cleaner = TextCleaner(TextSection(action="clean", patterns=(r"[A-Z]\d{2}",)))
 
     assert cleaner.clean("CHEST X17 CONTRAST", NOBODY).text == "CHEST CONTRAST"
 
 
-def test_what_follows_a_postcode_and_a_comma_is_no_town_when_every_word_is_clinical() -> None:
+def test_clinical_words_after_a_postcode_and_a_comma_are_not_a_town() -> None:
     text = "wohnt Hauptstr. 4, Kassel 34117, Verlaufskontrolle Rundherd"
 
     address = max((one for one in find_patterns(text) if one.rule == "address"), key=lambda one: one.end)

@@ -44,7 +44,7 @@ WORDS_TOO = {"Long", "Short", "Small", "Colon", "Branch", "Field", "Block", "Maj
 
 
 @pytest.mark.parametrize("language", sorted(SURNAMES))
-def test_no_common_surname_stays(language: str, real: Real, release: Release) -> None:
+def test_common_surnames_are_removed(language: str, real: Real, release: Release) -> None:
     names = SURNAMES[language].split()
     data_set = real("CT_small.dcm")
     data_set.SpecificCharacterSet = "ISO_IR 192"
@@ -68,7 +68,7 @@ def test_no_common_surname_stays(language: str, real: Real, release: Release) ->
 
 @pytest.mark.parametrize("keyword", ["ManufacturerModelName", "Manufacturer", "SoftwareVersions"])
 @pytest.mark.parametrize("language", sorted(SURNAMES))
-def test_no_common_surname_passes_as_a_product(
+def test_common_surnames_do_not_pass_as_products(
     language: str, keyword: str, real: Real, release: Release
 ) -> None:
     survivors = []
@@ -84,9 +84,7 @@ def test_no_common_surname_passes_as_a_product(
 
 
 @pytest.mark.parametrize("name", sorted(WORDS_TOO))
-def test_a_surname_that_is_a_word_goes_where_its_bearer_is_known(
-    name: str, real: Real, release: Release
-) -> None:
+def test_a_surname_that_is_a_word_is_removed_if_it_is_known(name: str, real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     data_set.PatientName = f"{name}^Anna"
     data_set.StudyDescription = f"CHEST {name}"

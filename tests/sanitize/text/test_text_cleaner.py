@@ -42,7 +42,7 @@ CLEANER = TextCleaner(TextSection(action="clean"))
         "young female with chest pain",
     ],
 )
-def test_clinical_and_everyday_words_stay_in_many_languages(text: str) -> None:
+def test_clinical_and_everyday_words_are_kept_in_many_languages(text: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == text
 
 
@@ -61,16 +61,16 @@ def test_clinical_and_everyday_words_stay_in_many_languages(text: str) -> None:
         "Morbus Crohn",
     ],
 )
-def test_an_eponym_stays_beside_what_it_names(text: str) -> None:
+def test_an_eponym_is_kept_next_to_its_noun(text: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == text
 
 
-def test_an_eponym_goes_where_it_is_the_patients_name() -> None:
+def test_an_eponym_is_removed_if_it_is_the_patients_name() -> None:
     assert CLEANER.clean("Hodgkin lymphoma in remission", HODGKIN).text == "lymphoma in remission"
 
 
 @pytest.mark.parametrize("text", ["Dr. Hodgkin", "seen by Hodgkin", "Hodgkin", "Thomas Hodgkin lymphoma"])
-def test_an_eponym_goes_where_it_is_somebodys_name(text: str) -> None:
+def test_an_eponym_is_removed_if_it_is_used_as_a_name(text: str) -> None:
     assert "Hodgkin" not in CLEANER.clean(text, NOBODY).text
 
 
@@ -96,28 +96,28 @@ def test_an_eponym_goes_where_it_is_somebodys_name(text: str) -> None:
         ("Ivy reports chest pain", "reports chest pain"),
     ],
 )
-def test_a_name_goes_by_its_cue_and_the_rest_stays(text: str, left: str) -> None:
+def test_a_name_is_removed_by_its_cue_and_the_rest_is_kept(text: str, left: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == left
 
 
-def test_a_modality_is_no_title() -> None:
+def test_a_modality_is_not_a_title() -> None:
     assert CLEANER.clean("DR CHEST 2 VIEWS", NOBODY).text == "DR CHEST 2 VIEWS"
 
 
-def test_a_word_that_no_list_has_goes() -> None:
+def test_an_unlisted_word_is_removed() -> None:
     done = CLEANER.clean("CHEST Qwrtzpl CONTRAST", NOBODY)
 
     assert (done.text, done.rules) == ("CHEST CONTRAST", ("unknown-word",))
 
 
-def test_a_script_that_no_list_knows_goes_and_is_counted() -> None:
+def test_text_in_an_unsupported_script_is_removed_and_counted() -> None:
     done = CLEANER.clean("山田太郎 CHEST Иванов", NOBODY)
 
     assert done.text == "CHEST"
     assert "language" in done.rules
 
 
-def test_most_of_a_text_gone_is_a_doubt() -> None:
+def test_a_mostly_removed_text_is_a_review_item() -> None:
     assert CLEANER.clean("Qwrtzpl Sdfghjk Yxcvbnm chest pain", NOBODY).doubtful
 
 
@@ -144,7 +144,7 @@ def test_most_of_a_text_gone_is_a_doubt() -> None:
         "C5-1 12Hz",
     ],
 )
-def test_technical_lines_of_an_image_identify_nobody(line: str) -> None:
+def test_technical_lines_of_an_image_do_not_identify(line: str) -> None:
     assert not CLEANER.identifying(line, NOBODY, noisy=True)
 
 
@@ -165,11 +165,11 @@ def test_technical_lines_of_an_image_identify_nobody(line: str) -> None:
         "Dr. Field",
     ],
 )
-def test_lines_of_an_image_that_could_be_somebodys_identify(line: str) -> None:
+def test_lines_of_an_image_that_could_be_names_identify(line: str) -> None:
     assert CLEANER.identifying(line, NOBODY, noisy=True)
 
 
-def test_a_speck_read_as_a_character_identifies_only_where_reading_is_exact() -> None:
+def test_a_speck_read_as_a_character_identifies_only_in_exact_readings() -> None:
     assert not CLEANER.identifying("ß7", NOBODY, noisy=True)
     assert CLEANER.identifying("Ќ", NOBODY, noisy=False)
 
@@ -197,7 +197,7 @@ WORDS = [
 
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=10).map(" ".join)))
-def test_a_cleaned_text_is_stable_and_never_longer(text: str) -> None:
+def test_a_cleaned_text_is_stable_and_not_longer(text: str) -> None:
     once = CLEANER.clean(text, HODGKIN).text
 
     assert CLEANER.clean(once, HODGKIN).text == once
@@ -220,7 +220,7 @@ def test_a_cleaned_text_is_stable_and_never_longer(text: str) -> None:
         "1-" * 10_000,
     ],
 )
-def test_no_text_takes_long(evil: str) -> None:
+def test_any_text_is_cleaned_in_bounded_time(evil: str) -> None:
     start = time.perf_counter()
 
     CLEANER.clean(evil, NOBODY)
@@ -228,7 +228,7 @@ def test_no_text_takes_long(evil: str) -> None:
     assert time.perf_counter() - start < 8
 
 
-def test_a_vocabulary_text_never_loads_the_model() -> None:
+def test_text_of_known_words_does_not_load_the_model() -> None:
     code = (
         "import sys\n"
         "from medsanitize.policies.model import TextSection\n"

@@ -24,7 +24,7 @@ print(torch.zeros(1).item())
 """
 
 
-def test_names_are_found_without_torch_which_can_be_imported_afterwards(tmp_path: Path) -> None:
+def test_names_are_found_without_torch_which_can_be_imported_later(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _ASK], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -38,7 +38,7 @@ def test_the_packaged_model_needs_no_torch() -> None:
 
 
 @pytest.mark.parametrize("meta", [{"pipeline": ["transformer", "ner"]}, {"requirements": ["torch>=2"]}, []])
-def test_a_model_that_may_be_of_torch_gets_it(meta: object, tmp_path: Path) -> None:
+def test_a_model_that_may_need_torch_gets_it(meta: object, tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text(json.dumps(meta))
     assert _is_of_torch(tmp_path)
 

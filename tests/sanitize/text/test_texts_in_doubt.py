@@ -44,19 +44,19 @@ def scan(
     return run
 
 
-def test_a_doubt_is_told_of_every_object_it_is_in(scan: Callable[..., Any]) -> None:
+def test_a_review_item_is_reported_for_every_affected_object(scan: Callable[..., Any]) -> None:
     first, second = scan(1)[0], scan(2)[0]
     assert len(first.doubts) == len(set(first.doubts)) > 0
     assert first.doubts == second.doubts
 
 
-def test_two_texts_have_two_places(scan: Callable[..., Any]) -> None:
+def test_two_texts_have_two_locations(scan: Callable[..., Any]) -> None:
     doubts = scan(1)[0].doubts
     assert len({doubt.place for doubt in doubts}) == len(doubts) == 2
     assert not [doubt for doubt in doubts if "Kowalczyk" in doubt.place]
 
 
-def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Callable[..., Any]) -> None:
+def test_a_decision_applies_only_to_its_text_and_object(scan: Callable[..., Any]) -> None:
     places = {doubt.text.split("\n")[0].removeprefix("before: "): doubt.place for doubt in scan(1)[0].doubts}
     kept = scan(2, ReviewDecision(places[TEXT], "keep"))[1]
     blanked = scan(3, ReviewDecision(places[TEXT], "blank"))[1]
@@ -67,7 +67,7 @@ def test_a_decision_holds_for_its_text_alone_and_for_its_object_alone(scan: Call
     assert "CT" in untouched.StudyDescription
 
 
-def test_what_was_decided_is_no_doubt_any_more(scan: Callable[..., Any]) -> None:
+def test_a_decided_text_is_no_longer_a_review_item(scan: Callable[..., Any]) -> None:
     first = scan(1)[0].doubts
     after = scan(2, *(ReviewDecision(doubt.place, "blank") for doubt in first))[0].doubts
     assert after == ()

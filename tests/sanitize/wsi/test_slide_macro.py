@@ -90,7 +90,7 @@ def shown(one: StagedSlide) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vendor", MAKERS)
-def test_the_part_stays_and_all_else_is_one_value(vendor: str, tmp_path: Path) -> None:
+def test_the_kept_region_is_preserved_and_the_rest_is_uniform(vendor: str, tmp_path: Path) -> None:
     picture = shown(staged(*released(vendor), tmp_path)).astype(int)
 
     assert not picture[:, :LEFT].any()
@@ -98,12 +98,12 @@ def test_the_part_stays_and_all_else_is_one_value(vendor: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("vendor", MAKERS)
-def test_a_macro_that_stays_passes_the_audit(vendor: str, tmp_path: Path) -> None:
+def test_a_kept_macro_passes_the_audit(vendor: str, tmp_path: Path) -> None:
     assert audited(staged(*released(vendor), tmp_path)) == set()
 
 
 @pytest.mark.parametrize("vendor", MAKERS)
-def test_nothing_of_the_scanners_own_picture_is_left(vendor: str) -> None:
+def test_nothing_of_the_original_encoding_remains(vendor: str) -> None:
     source, plan = released(vendor)
     original = slides.jpeg(glass(), comment=False)
     scans = {original[at : at + 64] for at in range(len(original) // 2, len(original) - 64, 64)}
@@ -115,7 +115,7 @@ def test_nothing_of_the_scanners_own_picture_is_left(vendor: str) -> None:
 
 
 @pytest.mark.parametrize("vendor", MAKERS)
-def test_by_default_the_macro_goes(vendor: str, tmp_path: Path) -> None:
+def test_the_macro_is_dropped_by_default(vendor: str, tmp_path: Path) -> None:
     source = MAKERS[vendor](glass())
     one = staged(source, plan_edits(source, WholeSlides(), NAME), tmp_path)
 
@@ -130,7 +130,7 @@ def test_other_formats_drop_the_macro(vendor: str) -> None:
     assert plan_edits(source, RULES, NAME) == plan_edits(source, WholeSlides(), NAME)
 
 
-def test_the_same_slide_gives_the_same_bytes() -> None:
+def test_the_result_is_deterministic() -> None:
     source, plan = released("hamamatsu")
 
     assert plan_edits(source, RULES, NAME) == plan
@@ -144,7 +144,7 @@ def test_every_channel_of_a_list_keeps_its_macro() -> None:
     assert plan.rules["C:slide-macro"] == len(plan.facts.macros) == 2
 
 
-def test_a_new_label_and_a_macro_stand_beside_each_other(tmp_path: Path) -> None:
+def test_a_new_label_and_a_macro_can_be_combined(tmp_path: Path) -> None:
     source = slides.aperio(macro=glass())
     rules = WholeSlides(label="replace", macro=KeptMacro(keep=PART))
 
@@ -154,7 +154,7 @@ def test_a_new_label_and_a_macro_stand_beside_each_other(tmp_path: Path) -> None
 # -- text ---------------------------------------------------------------------------------
 
 
-def test_text_in_the_part_is_blanked(tmp_path: Path) -> None:
+def test_text_in_the_kept_region_is_blanked(tmp_path: Path) -> None:
     source = slides.aperio(macro=glass("DOE 1942"))
     plan = plan_edits(source, RULES, NAME)
 
@@ -165,7 +165,7 @@ def test_text_in_the_part_is_blanked(tmp_path: Path) -> None:
     assert not macro_ocr.text_areas(picture, (LEFT, 0, 240, 160), [])
 
 
-def test_text_that_can_be_read_after_it_was_blanked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_readable_after_blanking_is_quarantined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macro_ocr, "text_areas", lambda *_: [(100, 10, 140, 30)])
     source = slides.aperio(macro=glass())
 
@@ -188,7 +188,7 @@ def test_a_macro_that_cannot_be_decoded_is_dropped() -> None:
     assert left_out(slides.view(("x.tiff", broken)))
 
 
-def test_a_macro_of_more_pixels_than_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_macro_over_the_pixel_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macro, "_MOST_PIXELS", 240 * 160 - 1)
 
     assert left_out(slides.aperio(macro=glass()))
@@ -198,7 +198,7 @@ def test_a_macro_larger_than_the_tissue_is_dropped() -> None:
     assert left_out(slides.aperio(macro=np.zeros((300, 300, 3), np.uint8)))
 
 
-def test_a_turned_macro_is_dropped() -> None:
+def test_a_rotated_macro_is_dropped() -> None:
     pages = aperio_pages()
     pages[-1].values[274] = integer_values(slides.CLASSIC, 3, [6])
 
@@ -211,13 +211,13 @@ def test_two_macros_are_dropped() -> None:
     assert left_out(slides.view(("x.svs", slides.tiff(slides.CLASSIC, [*pages, pages[-1]]))))
 
 
-def test_one_level_without_thumbnail_keeps_no_macro_that_readers_would_mistake() -> None:
+def test_a_single_level_without_thumbnail_keeps_no_macro_that_readers_would_misread() -> None:
     first, _, _, *rest = aperio_pages()
 
     assert left_out(slides.view(("x.svs", slides.tiff(slides.CLASSIC, [first, *rest, rest[-1]]))))
 
 
-def test_a_part_without_a_whole_block_keeps_nothing() -> None:
+def test_a_region_without_a_whole_block_keeps_nothing() -> None:
     assert left_out(slides.aperio(macro=glass()), WholeSlides(macro=KeptMacro(keep=(0.5, 0.5, 0.51, 0.51))))
 
 
@@ -244,14 +244,14 @@ def test_two_images_of_tissue_keep_a_black_macro_so_that_viewers_open_them(tmp_p
 # -- the audit ----------------------------------------------------------------------------
 
 
-def test_a_macro_that_nobody_stated_is_found(tmp_path: Path) -> None:
+def test_an_undeclared_macro_is_found(tmp_path: Path) -> None:
     one = staged(*released("aperio"), tmp_path)
     other = SlideRecord(one.stated.vendor, one.stated.levels, one.stated.mpp, one.stated.objective)
 
     assert audited(StagedSlide(one.main, one.sha256, other)) == {"audit:picture"}
 
 
-def test_another_macro_than_the_stated_one_is_found(tmp_path: Path) -> None:
+def test_another_macro_than_the_declared_one_is_found(tmp_path: Path) -> None:
     one = staged(*released("hamamatsu"), tmp_path)
     facts = one.stated
     other = SlideRecord(facts.vendor, facts.levels, facts.mpp, facts.objective, macros="0" * 64)
@@ -259,13 +259,13 @@ def test_another_macro_than_the_stated_one_is_found(tmp_path: Path) -> None:
     assert audited(StagedSlide(one.main, one.sha256, other)) == {"audit:picture"}
 
 
-def test_a_macro_that_shows_more_than_the_policy_keeps_is_found(tmp_path: Path) -> None:
+def test_a_macro_showing_more_than_the_policy_keeps_is_found(tmp_path: Path) -> None:
     one = staged(*released("philips"), tmp_path, (0.6, 0.0, 1.0, 1.0))
 
     assert audited(one) == {"audit:picture"}
 
 
-def test_a_stated_macro_that_is_not_there_is_found(tmp_path: Path) -> None:
+def test_a_missing_declared_macro_is_found(tmp_path: Path) -> None:
     source = slides.aperio(macro=glass())
     one = staged(source, plan_edits(source, WholeSlides(), NAME), tmp_path)
     facts = one.stated

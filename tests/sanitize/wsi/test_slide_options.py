@@ -55,7 +55,7 @@ def profiled() -> SlideView:
 
 
 @pytest.mark.parametrize("vendor", LABELLED)
-def test_a_viewer_shows_a_label_drawn_anew(vendor: str, tmp_path: Path) -> None:
+def test_a_viewer_shows_a_regenerated_label(vendor: str, tmp_path: Path) -> None:
     staged = saved(slides.MAKERS[vendor](), REPLACED, tmp_path)
 
     with openslide.OpenSlide(staged.main) as slide:
@@ -65,7 +65,7 @@ def test_a_viewer_shows_a_label_drawn_anew(vendor: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("vendor", LABELLED)
-def test_a_label_drawn_anew_passes_the_audit(vendor: str, tmp_path: Path) -> None:
+def test_a_regenerated_label_passes_the_audit(vendor: str, tmp_path: Path) -> None:
     assert audited(saved(slides.MAKERS[vendor](), REPLACED, tmp_path)) == set()
 
 
@@ -87,7 +87,7 @@ def test_a_slide_with_a_new_label_is_released_unchanged(vendor: str) -> None:
     assert twice == once
 
 
-def test_one_level_without_thumbnail_gets_no_label_that_readers_would_mistake(tmp_path: Path) -> None:
+def test_a_single_level_without_thumbnail_gets_no_label_that_readers_would_misread(tmp_path: Path) -> None:
     said = "Aperio Image Library v12\r\n256x256 (64x64) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5"
     only = slides.page(slides.CLASSIC, slides.levels()[0], {270: said})
     staged = saved(slides.view(("x.svs", slides.tiff(slides.CLASSIC, [only]))), REPLACED, tmp_path)
@@ -104,7 +104,7 @@ def test_other_formats_drop_the_label(vendor: str) -> None:
 
 
 @pytest.mark.parametrize("vendor", slides.MAKERS)
-def test_segments_of_tiles_stay_where_the_policy_keeps_them(vendor: str) -> None:
+def test_tile_segments_are_kept_if_the_policy_keeps_them(vendor: str) -> None:
     cut = plan_edits(slides.MAKERS[vendor](), WholeSlides(), NAME).rules
     kept = plan_edits(slides.MAKERS[vendor](), SEGMENTS, NAME).rules
 
@@ -112,7 +112,7 @@ def test_segments_of_tiles_stay_where_the_policy_keeps_them(vendor: str) -> None
     assert kept.get("K:tile-metadata") == cut.get("C:tile-metadata")
 
 
-def test_tiles_with_their_segments_are_whole() -> None:
+def test_tiles_with_kept_segments_are_complete() -> None:
     source = slides.generic()
     first = slides.tiles(slides.levels()[0])[0]
 
@@ -121,7 +121,7 @@ def test_tiles_with_their_segments_are_whole() -> None:
     assert first in data
 
 
-def test_the_restart_index_of_ndpi_stays_where_nothing_is_cut() -> None:
+def test_the_ndpi_restart_index_is_kept_if_nothing_is_removed() -> None:
     source = slides.hamamatsu()
 
     (data,) = slides.written(source, plan_edits(source, SEGMENTS, NAME)).values()
@@ -131,7 +131,7 @@ def test_the_restart_index_of_ndpi_stays_where_nothing_is_cut() -> None:
     assert before == after
 
 
-def test_what_lies_behind_a_tile_goes_even_where_its_segments_stay() -> None:
+def test_bytes_after_a_tile_are_removed_even_if_its_segments_are_kept() -> None:
     tile = slides.jpeg(slides.tissue(64))
     view = slides.view(("x", tile + b"hidden"))
 
@@ -142,7 +142,7 @@ def test_what_lies_behind_a_tile_goes_even_where_its_segments_stay() -> None:
 
 
 @pytest.mark.parametrize(("metadata", "expected"), [(True, False), (False, True)])
-def test_segments_pass_the_audit_only_where_the_policy_keeps_them(
+def test_segments_pass_the_audit_only_if_the_policy_keeps_them(
     metadata: bool, expected: bool, tmp_path: Path
 ) -> None:
     staged = saved(slides.generic(), SEGMENTS, tmp_path, metadata=metadata)
@@ -150,11 +150,11 @@ def test_segments_pass_the_audit_only_where_the_policy_keeps_them(
     assert ("audit:tile-metadata" in audited(staged)) is expected
 
 
-def test_words_of_the_source_are_found_in_segments_that_stay(tmp_path: Path) -> None:
+def test_words_of_the_source_are_found_in_kept_segments(tmp_path: Path) -> None:
     assert "audit:source-text" in audited(saved(slides.aperio(), SEGMENTS, tmp_path, metadata=True))
 
 
-def test_a_colour_profile_stays_without_its_texts(tmp_path: Path) -> None:
+def test_a_color_profile_is_kept_without_its_texts(tmp_path: Path) -> None:
     staged = saved(profiled(), PROFILES, tmp_path)
 
     with openslide.OpenSlide(staged.main) as slide:
@@ -162,11 +162,11 @@ def test_a_colour_profile_stays_without_its_texts(tmp_path: Path) -> None:
     assert b"sRGB" not in staged.main.read_bytes()
 
 
-def test_a_colour_profile_of_numbers_passes_the_audit(tmp_path: Path) -> None:
+def test_a_numeric_color_profile_passes_the_audit(tmp_path: Path) -> None:
     assert audited(saved(profiled(), PROFILES, tmp_path)) == set()
 
 
-def test_a_colour_profile_with_texts_is_found(tmp_path: Path) -> None:
+def test_a_color_profile_with_texts_is_found(tmp_path: Path) -> None:
     data = bytes(profiled().data)
     path = tmp_path / "x.tif"
     path.write_bytes(data)
@@ -176,7 +176,7 @@ def test_a_colour_profile_with_texts_is_found(tmp_path: Path) -> None:
     assert "audit:metadata" in audited(staged)
 
 
-def test_a_colour_profile_goes_by_default() -> None:
+def test_a_color_profile_is_removed_by_default() -> None:
     source = profiled()
 
     (data,) = slides.written(source, plan_edits(source, WholeSlides(), NAME)).values()
@@ -184,7 +184,7 @@ def test_a_colour_profile_goes_by_default() -> None:
     assert b"acsp" not in data
 
 
-def test_a_colour_profile_that_is_none_goes() -> None:
+def test_an_invalid_color_profile_is_removed() -> None:
     page = slides.page(slides.CLASSIC, slides.levels()[0], {})
     page.values[34675] = FieldValue(7, 200, bytes(200))
     source = slides.view(("x.tif", slides.tiff(slides.CLASSIC, [page])))

@@ -73,7 +73,7 @@ def seen(path: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("vendor", slides.MAKERS)
-def test_no_marker_is_left_in_any_byte(vendor: str) -> None:
+def test_no_marker_remains_in_any_byte(vendor: str) -> None:
     files = released(slides.MAKERS[vendor]())
 
     everything = b"".join(files.values())
@@ -81,21 +81,21 @@ def test_no_marker_is_left_in_any_byte(vendor: str) -> None:
 
 
 @pytest.mark.parametrize("vendor", slides.MAKERS)
-def test_no_date_is_left(vendor: str) -> None:
+def test_no_date_remains(vendor: str) -> None:
     everything = b"".join(released(slides.MAKERS[vendor]()).values())
 
     assert b"2026" not in everything
 
 
 @pytest.mark.parametrize("vendor", OPENABLE)
-def test_a_viewer_sees_the_same_tissue(vendor: str, tmp_path: Path) -> None:
+def test_a_viewer_shows_the_same_tissue(vendor: str, tmp_path: Path) -> None:
     source = slides.MAKERS[vendor]()
 
     assert seen(saved_release(released(source), tmp_path / "out")) == seen(saved(source, tmp_path / "in"))
 
 
 @pytest.mark.parametrize("vendor", OPENABLE)
-def test_label_and_macro_are_gone(vendor: str, tmp_path: Path) -> None:
+def test_label_and_macro_are_removed(vendor: str, tmp_path: Path) -> None:
     path = saved_release(released(slides.MAKERS[vendor]()), tmp_path / "out")
 
     with openslide.OpenSlide(path) as slide:
@@ -103,7 +103,7 @@ def test_label_and_macro_are_gone(vendor: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("vendor", slides.MAKERS)
-def test_a_release_is_released_unchanged(vendor: str) -> None:
+def test_a_released_slide_is_released_unchanged(vendor: str) -> None:
     once = released(slides.MAKERS[vendor]())
     names = [f"{NAME.instance}{name}" for name in once]
 
@@ -112,14 +112,14 @@ def test_a_release_is_released_unchanged(vendor: str) -> None:
     assert released(again) == once
 
 
-def test_the_thumbnail_goes_on_request(tmp_path: Path) -> None:
+def test_the_thumbnail_is_removed_on_request(tmp_path: Path) -> None:
     files = released(slides.aperio(), WholeSlides(thumbnail="drop"))
 
     with openslide.OpenSlide(saved_release(files, tmp_path / "out")) as slide:
         assert not slide.associated_images
 
 
-def test_tiles_are_copied_and_never_encoded_again() -> None:
+def test_tiles_are_copied_and_never_reencoded() -> None:
     source = slides.aperio()
     first = slides.tiles(slides.levels()[0])[0]
     comment = first[2 : first.index(b"\xff\xdb")]
@@ -130,15 +130,15 @@ def test_tiles_are_copied_and_never_encoded_again() -> None:
 
 
 @pytest.mark.parametrize("vendor", slides.MAKERS)
-def test_every_format_is_recognised(vendor: str) -> None:
+def test_every_format_is_recognized(vendor: str) -> None:
     assert vendor_of(slides.MAKERS[vendor]())
 
 
-def test_what_is_no_slide_is_not_recognised() -> None:
+def test_a_file_that_is_no_slide_is_not_recognized() -> None:
     assert not vendor_of(slides.view(("x", b"no slide at all, just some text")))
 
 
-def test_the_makers_own_library_reads_the_same_pixels_of_a_czi(tmp_path: Path) -> None:
+def test_the_vendor_library_reads_the_same_pixels_of_a_czi(tmp_path: Path) -> None:
     source = slides.zeiss()
     paths = saved(source, tmp_path / "in"), saved_release(released(source), tmp_path / "out")
 
@@ -188,18 +188,18 @@ def generic_bytes() -> bytes:
     return bytes(slides.generic().data)
 
 
-def test_offsets_past_the_end_are_refused() -> None:
+def test_offsets_beyond_the_end_are_quarantined() -> None:
     assert refused(patched(generic_bytes(), 324, 0x7FFFFFF0)) == "tiff-structure"
 
 
-def test_a_billion_tiles_are_refused_at_once() -> None:
+def test_a_billion_tiles_are_rejected_immediately() -> None:
     start = time.process_time()
 
     assert refused(patched(generic_bytes(), 324, 1_000_000_000, field=4)) == "tiff-structure"
     assert time.process_time() - start < 2
 
 
-def test_a_loop_of_directories_is_refused() -> None:
+def test_a_loop_of_directories_is_quarantined() -> None:
     data = generic_bytes()
     at = struct.unpack_from("<I", data, 4)[0]
     link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
@@ -207,7 +207,7 @@ def test_a_loop_of_directories_is_refused() -> None:
     assert refused(data[:link] + struct.pack("<I", at) + data[link + 4 :]) == "tiff-directory-loop"
 
 
-def test_a_tile_that_several_places_show_is_counted_once() -> None:
+def test_a_tile_shared_by_several_positions_is_counted_once() -> None:
     two = np.tile(slides.tissue(2 * slides.TILE)[: slides.TILE], (2, 2, 1))
     data = slides.tiff(slides.CLASSIC, [slides.page(slides.CLASSIC, two, {})])
     tiff, cleaner = read_pyramid(data), TileCleaner(data)
@@ -215,7 +215,7 @@ def test_a_tile_that_several_places_show_is_counted_once() -> None:
     assert (len(page.segments), cleaner.rules) == (8, {"C:tile-metadata": 2})
 
 
-def test_tiles_are_looked_at_as_they_lie_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_read_in_file_order(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     plain = TileCleaner.clean
 
@@ -230,11 +230,11 @@ def test_tiles_are_looked_at_as_they_lie_in_the_file(monkeypatch: pytest.MonkeyP
     assert looked_at == sorted(looked_at)
 
 
-def test_a_picture_larger_than_its_tiles_is_refused() -> None:
+def test_a_picture_larger_than_its_tiles_is_quarantined() -> None:
     assert refused(patched(generic_bytes(), 256, 1 << 30)) == "tiff-structure"
 
 
-def test_tiles_that_overlap_are_refused() -> None:
+def test_overlapping_tiles_are_quarantined() -> None:
     source = slides.generic()
     tiff = read_pyramid(source.data)
     field = tiff.directories[0].fields[324]
@@ -249,7 +249,7 @@ def test_tiles_that_overlap_are_refused() -> None:
 
 
 @pytest.mark.parametrize("untouched", [False, True], ids=["released", "wiped"])
-def test_a_tag_that_lies_in_a_tile_is_refused(untouched: bool) -> None:
+def test_a_tag_overlapping_a_tile_is_quarantined(untouched: bool) -> None:
     facts = {256: 16, 257: 16, 258: 8, 259: 1, 262: 1, 277: 1, 322: 16, 323: 16}
     values = {tag: integer_values(slides.CLASSIC, 4, [fact]) for tag, fact in facts.items()}
     plain = OutputPage(values | {270: ascii_value(slides.MARKER * 20)}, [(bytes(range(256)),)], True)
@@ -267,14 +267,14 @@ def test_a_tag_that_lies_in_a_tile_is_refused(untouched: bool) -> None:
         keep(lied)
 
 
-def test_a_jpeg_that_a_page_calls_plain_samples_is_refused() -> None:
+def test_a_jpeg_declared_uncompressed_by_a_page_is_quarantined() -> None:
     tile = slides.jpeg(slides.tissue(64))
 
     with pytest.raises(Quarantined):
         TileCleaner(tile).clean(0, len(tile), 1, 64)
 
 
-def test_bytes_behind_the_end_of_a_tile_are_cut() -> None:
+def test_bytes_after_the_end_of_a_tile_are_removed() -> None:
     tile = slides.jpeg(slides.tissue(64), comment=False)
 
     pieces = TileCleaner(tile + b"hidden").clean(0, len(tile) + 6, 7)
@@ -282,7 +282,7 @@ def test_bytes_behind_the_end_of_a_tile_are_cut() -> None:
     assert sum(piece.length for piece in pieces if not isinstance(piece, bytes)) < len(tile) + 6
 
 
-def test_a_second_picture_inside_a_tile_is_cut() -> None:
+def test_a_second_picture_inside_a_tile_is_removed() -> None:
     tile = slides.jpeg(slides.tissue(64), comment=False)
     cleaner = TileCleaner(tile + tile)
 
@@ -299,14 +299,14 @@ def test_a_second_picture_inside_a_tile_is_cut() -> None:
         b"\xff\xfe<\x00",
     ],
 )
-def test_xml_bombs_and_broken_xml_are_refused(bomb: bytes) -> None:
+def test_xml_bombs_and_malformed_xml_are_quarantined(bomb: bytes) -> None:
     with pytest.raises(Quarantined, match="slide-xml"):
         parse_xml(bomb)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(slides.MAKERS)), st.data())
-def test_a_damaged_slide_is_refused_or_clean(vendor: str, data: st.DataObject) -> None:
+def test_a_damaged_slide_is_quarantined_or_clean(vendor: str, data: st.DataObject) -> None:
     source = slides.MAKERS[vendor]()
     number = data.draw(st.integers(0, len(source.files) - 1))
     raw = bytearray(bytes(source.files[number].data))
@@ -324,7 +324,7 @@ def test_a_damaged_slide_is_refused_or_clean(vendor: str, data: st.DataObject) -
     assert slides.MARKER.encode() not in left
 
 
-def test_a_text_larger_than_any_slide_needs_is_refused_before_it_is_copied() -> None:
+def test_an_oversized_text_is_rejected_before_it_is_copied() -> None:
     data = bytearray(patched(generic_bytes(), 270, 100 << 20, field=4))
     data += bytes(110 << 20)
 
@@ -334,7 +334,7 @@ def test_a_text_larger_than_any_slide_needs_is_refused_before_it_is_copied() -> 
 @pytest.mark.parametrize(
     ("across", "side", "rule"), [(40, 8, "tiff-structure"), (1025, 16, "tiff-too-many-values")]
 )
-def test_tiles_too_small_or_too_many_for_a_slide_are_refused(across: int, side: int, rule: str) -> None:
+def test_too_small_or_too_many_tiles_are_quarantined(across: int, side: int, rule: str) -> None:
     picture = slides.tissue(64)
     page = slides.page(slides.BIG, picture, {270: "Aperio Image Library v1|AppMag = 40"})
     longs = {256: across * side, 257: across * side, 322: side, 323: side}
@@ -364,7 +364,7 @@ def channel_names() -> list[str]:
     return [file.name for file in slides.afi().files[1:]]
 
 
-def test_a_list_names_the_released_channels_and_says_nothing_else() -> None:
+def test_a_channel_list_contains_only_released_channel_names() -> None:
     files = released(slides.afi())
 
     assert list(files) == [".afi", "_1_DAPI.svs", "_2.svs"]
@@ -376,7 +376,7 @@ def test_a_list_names_the_released_channels_and_says_nothing_else() -> None:
     ]
 
 
-def test_a_viewer_sees_each_channel_as_before(tmp_path: Path) -> None:
+def test_a_viewer_shows_each_channel_as_before(tmp_path: Path) -> None:
     source = slides.afi()
     saved(source, tmp_path)
     main = saved_release(released(source), tmp_path / "out")
@@ -385,7 +385,7 @@ def test_a_viewer_sees_each_channel_as_before(tmp_path: Path) -> None:
         assert seen(tmp_path / before) == seen(main.parent / f"{NAME.instance}{after}")
 
 
-def test_a_label_of_a_channel_shows_that_channels_name(tmp_path: Path) -> None:
+def test_the_label_of_a_channel_shows_its_name(tmp_path: Path) -> None:
     main = saved_release(released(slides.afi(), WholeSlides(label="replace")), tmp_path / "out")
 
     with openslide.OpenSlide(main.parent / f"{NAME.instance}_2.svs") as slide:
@@ -395,17 +395,17 @@ def test_a_label_of_a_channel_shows_that_channels_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["../x.svs", "/etc/x.svs", "sub/x.svs", "..\\x.svs", "C:\\scans\\x.svs", "C:x.svs", ".."]
 )
-def test_a_list_that_names_files_elsewhere_is_refused(path: str) -> None:
+def test_a_channel_list_with_files_elsewhere_is_quarantined(path: str) -> None:
     with pytest.raises(Quarantined, match="slide-file-elsewhere"):
         plan_edits(listing(*channel_names(), path), RULES, NAME)
 
 
-def test_a_list_whose_channel_is_missing_is_refused() -> None:
+def test_a_channel_list_with_a_missing_channel_is_quarantined() -> None:
     with pytest.raises(Quarantined, match="slide-file-missing"):
         plan_edits(listing(*channel_names(), "third.svs"), RULES, NAME)
 
 
-def test_a_list_of_other_pictures_is_refused() -> None:
+def test_a_channel_list_of_other_pictures_is_quarantined() -> None:
     other = SourceFile("a.svs", slides.generic().data)
     view = SlideView((SourceFile("x.afi", b"<ImageList><Path>a.svs</Path></ImageList>"), other))
 
@@ -417,7 +417,7 @@ def test_a_list_of_other_pictures_is_refused() -> None:
     "listed",
     [b"<ImageList>.svs", b"<!DOCTYPE x><ImageList><Path>a.svs</Path></ImageList>", b"<ImageList/>"],
 )
-def test_a_list_that_is_broken_or_empty_is_refused(listed: bytes) -> None:
+def test_a_malformed_or_empty_channel_list_is_quarantined(listed: bytes) -> None:
     with pytest.raises(Quarantined, match=r"slide-xml|slide-description"):
         plan_edits(SlideView((SourceFile("x.afi", listed),)), RULES, NAME)
 
@@ -431,5 +431,5 @@ def test_a_list_that_is_broken_or_empty_is_refused(listed: bytes) -> None:
         (b"<Path>../a.svs</Path><Path>ct.dcm</Path><Path>a\\b.svs</Path><Path></Path>", set()),
     ],
 )
-def test_channels_are_the_slides_named_in_the_same_folder(listed: bytes, names: set[str]) -> None:
+def test_channels_are_slides_in_the_same_folder(listed: bytes, names: set[str]) -> None:
     assert aperio_afi.companions(listed) == names
