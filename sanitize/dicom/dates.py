@@ -15,6 +15,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 _SHORTEST, _LONGEST = 30, 1825
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})")
 _DT = re.compile(r"(\d{4})(\d{2})?(\d{2})?((?:\d{2}){0,3}(?:\.\d{1,6})?)([+-]\d{4})?")
+# Second 60 is a leap second (PS3.5 6.2).
 _TM = re.compile(r"(?:[01]\d|2[0-3])(?::?[0-5]\d(?::?(?:[0-5]\d|60)(?:\.\d{1,6})?)?)?")
 
 

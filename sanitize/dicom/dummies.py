@@ -45,6 +45,7 @@ def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
         return b"urn:x-anon:" + name
     if vr in TEXT_VRS or vr in (b"AE", b"PN"):
         return b"ANON-" + name
+    # Values have even length (PS3.5 7.1.1).
     return b"\0\0"
 
 

@@ -91,6 +91,7 @@ def rebuild_document(
     def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
         return find_identifying_boxes(boxes, cleaner, terms)
 
+    # The pages become frames of one image, so that they are cleaned and verified like any image.
     order = CleaningOptions(judge, policy.pixels.mask == "all-text", (), (*decisions, *named))
     image = ImageFrames(stored, _NATIVE, geometry)
     cleaned = clean_frames(image, order, reader, decompress=False, most_bytes=limits.inflated_bytes)

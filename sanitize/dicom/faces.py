@@ -170,6 +170,7 @@ def _decompressed(
     made = [
         decompress_and_blank(stored.frame(i), (), old.syntax, geometry, None) for i in range(geometry.frames)
     ]
+    # Bits Stored applies to all frames of the object.
     precision = max(bits for _, _, bits in made)
     cleaned = CleanedFrames(
         0, (), tuple(raw for raw, _, _ in made), color_model(first, old.syntax, geometry), precision

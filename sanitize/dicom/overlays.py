@@ -38,7 +38,7 @@ _VRS = {
 }
 _LENGTHS = {_ROWS: 2, _COLUMNS: 2, 0x0050: 4, 0x0051: 2, _BITS: 2, _POSITION: 2}
 _TYPES = (b"G", b"R")
-_MOST_BITS = 1 << 28
+_MOST_BITS = 1 << 28  # 32 MiB, which the reader expands eightfold
 
 Reader = Callable[[bytes, int, int, int], bytes | None]
 """Bits, rows, columns and frames of a plane -> its cleaned bits; ``None`` if they cannot be proved clean."""

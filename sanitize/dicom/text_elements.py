@@ -70,6 +70,7 @@ def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) 
     cleaned, foreign = [], False
     for part in parts:
         verdict = job.decided.get(text_location(job, tag, part)) if job.decided else None
+        # The decision of a reviewer replaces the cleaning.
         if verdict is not None:
             cleaned.append(part if verdict == "keep" else "")
         elif part.strip() in terms or (tag in _PRODUCTS and _is_product(job, action, part)):
