@@ -1,7 +1,7 @@
 """Write the generated parts of docs/policy.md: `python docs/generate.py`.
 
-Each part lies between ``<!-- generated: NAME -->`` and ``<!-- end -->`` and comes from the policy's
-models, the shipped presets and the loader itself, so that the manual cannot say anything else than they do.
+Each part is between ``<!-- generated: NAME -->`` and ``<!-- end -->`` and is built from the policy's
+models, the presets and the loader, so that the manual agrees with them.
 """
 
 from __future__ import annotations
@@ -29,31 +29,30 @@ _BROKEN = re.compile(r"<!-- broken -->\n```yaml\n(.*?)```", re.S)
 _BASE = Path("/project")
 
 THIS_VERSION: Mapping[str, str] = {
-    "clean_pixel_data": "objects that `pixels.look_at` names are read; what identifies is blanked and the "
-    "result read again; what still identifies, or cannot be decoded, is quarantined. Stated in the objects "
-    "that were read, and in no other",
-    "clean_recognizable_visual_features": "`pixels.faces` decides; on, only `deface` and `quarantine` are "
-    "accepted there. Stated in the objects from which a face was cut off, and in no other",
-    "clean_graphics": "graphic annotations stay, their texts cleaned; overlay planes stay where "
-    "`clean_pixel_data` is on and reads them too, else they go; curves go all the same",
-    "clean_structured_content": "content stays item by item: texts, dates and UIDs in it are cleaned; "
-    "persons, observers, the subject's identity, institutions and request numbers go as whole items",
-    "clean_descriptors": "texts stay as `text` says: identifiers are cut, words that are in no vocabulary go "
-    "with them",
-    "retain_longitudinal_full_dates": "dates and times stay; not together with the next option",
-    "retain_longitudinal_modified_dates": "dates are shifted or cut to the year, as `dicom.dates` says",
-    "retain_patient_characteristics": "they stay; ages over 89 become `090Y`, texts among them are cleaned",
-    "retain_device_identity": "they stay; dates of devices stay only with full dates as well",
-    "retain_uids": "UIDs stay; refused in an anonymous release",
+    "clean_pixel_data": "the objects that `pixels.look_at` selects are read; identifying text is blanked and the "
+    "result is read again. Objects with remaining identifying text, or that cannot be decoded, are quarantined. "
+    "Stated only in objects that were read",
+    "clean_recognizable_visual_features": "set by `pixels.faces`, which must be `deface` or `quarantine` "
+    "if the option is on. Stated only in objects from which a face was removed",
+    "clean_graphics": "graphic annotations are kept with cleaned texts; overlay planes are kept if "
+    "`clean_pixel_data` is on, which reads them, and removed otherwise; curves are always removed",
+    "clean_structured_content": "content is kept item by item with cleaned texts, dates and UIDs; items about "
+    "persons, observers, the subject's identity, institutions and request numbers are removed",
+    "clean_descriptors": "texts are kept as `text` sets: identifiers and words that are in no vocabulary are removed",
+    "retain_longitudinal_full_dates": "dates and times are kept; excludes the next option",
+    "retain_longitudinal_modified_dates": "dates are shifted or reduced to the year, as `dicom.dates` sets",
+    "retain_patient_characteristics": "kept; ages over 89 become `090Y`, texts are cleaned",
+    "retain_device_identity": "kept; dates of devices are kept only if full dates are kept as well",
+    "retain_uids": "UIDs are kept; rejected in an anonymous release",
     "retain_safe_private": "private attributes of the built-in list (PS3.15 Table E.3.10-1) and of "
-    "`dicom.safe_private` stay, by creator, with values cleaned; every other one goes",
-    "retain_institution_identity": "they stay",
+    "`dicom.safe_private` are kept, by creator, with cleaned values; all others are removed",
+    "retain_institution_identity": "kept",
 }
-"""What each option does in this version; tests hold it to the options there are."""
+"""What each option does in this version; a test compares the keys with the options of the model."""
 
 
 def page(text: str) -> str:
-    """The page with every generated part written anew."""
+    """Return the page with every generated part replaced."""
     parts: Mapping[str, Callable[[], str]] = {
         "presets": presets,
         "options": options,
@@ -64,7 +63,7 @@ def page(text: str) -> str:
 
 
 def presets() -> str:
-    """What each preset decides, one row a setting."""
+    """Return the values of each preset, one row per setting."""
     loaded = [_loaded(name) for name in PRESETS]
     rows = [("setting", *(f"`{name}`" for name in PRESETS))]
     sections = (("dicom", "options"), ("dicom", "dates"), ("pixels",), ("deduplicate",))
@@ -78,8 +77,8 @@ def presets() -> str:
 
 
 def options() -> str:
-    """The options of PS3.15 E.3: code, what they ask for, what this version does."""
-    rows = [("`dicom.options`", "code", "asks that", "this version")]
+    """Return the options of PS3.15 E.3: code, requirement, and what this version does."""
+    rows = [("`dicom.options`", "code", "requirement", "this version")]
     for name, field in Options.model_fields.items():
         asks = _plain(field.description).partition(": ")[2].rstrip(".")
         rows.append((f"`{name}`", OPTION_CODES[name][0], asks, THIS_VERSION[name]))
@@ -87,12 +86,12 @@ def options() -> str:
 
 
 def reference() -> str:
-    """Every section and key: type, default and meaning, out of the models."""
+    """Return every section and key of the models with type, default and meaning."""
     return "\n".join(_section("", Policy, ""))
 
 
 def problems(text: str) -> str:
-    """What the loader says of the page's broken policy."""
+    """Return the loader's error for the invalid policy of the page."""
     broken = _BROKEN.search(text)
     try:
         loads(broken[1] if broken else "", base=_BASE)
@@ -102,7 +101,7 @@ def problems(text: str) -> str:
 
 
 def _section(name: str, model: type[BaseModel], about: str) -> Iterator[str]:
-    """One section's table, then the sections in it."""
+    """Yield the table of a section, then its subsections."""
     yield f"### `{name}`\n" if name else "### The policy itself\n"
     if about:
         yield f"{about}\n"
@@ -130,7 +129,7 @@ def _type(field: FieldInfo) -> str:
 
 
 def _bounds(constraints: Iterable[Any]) -> str:
-    """What numbers are allowed, where not all are."""
+    """Return the allowed range of a number; empty without one."""
     constraints = list(constraints)
     names = ("gt", "ge", "le")
     found = {name: getattr(one, name) for one in constraints for name in names if hasattr(one, name)}
@@ -143,7 +142,7 @@ def _bounds(constraints: Iterable[Any]) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """A type in a steward's words."""
+    """Return the name of a type for readers of the manual."""
     if annotation == StoreUrl:
         return "address"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -199,12 +198,12 @@ def _default(path: str, field: FieldInfo) -> str:
 
 
 def _plain(text: str | None) -> str:
-    """A docstring as one line of Markdown."""
+    """Return a docstring as one line of Markdown."""
     return " ".join((text or "").replace("``", "`").split())
 
 
 def _shown(value: Any) -> str:
-    """A value as a policy writes it; nothing where there is none."""
+    """Return a value as a policy writes it; ``none`` if it is empty."""
     if value in (None, "", (), [], {}):
         return "none"
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
