@@ -29,16 +29,17 @@ _BROKEN = re.compile(r"<!-- broken -->\n```yaml\n(.*?)```", re.S)
 _BASE = Path("/project")
 
 THIS_VERSION: Mapping[str, str] = {
-    "clean_pixel_data": "the objects that `pixels.look_at` selects are read; identifying text is blanked and the "
-    "result is read again. Objects with remaining identifying text, or that cannot be decoded, are quarantined. "
-    "Stated only in objects that were read",
+    "clean_pixel_data": "the objects that `pixels.look_at` selects are read; identifying text is blanked and "
+    "the result is read again. Objects with remaining identifying text, or that cannot be decoded, are "
+    "quarantined. Stated only in objects that were read",
     "clean_recognizable_visual_features": "set by `pixels.faces`, which must be `deface` or `quarantine` "
     "if the option is on. Stated only in objects from which a face was removed",
     "clean_graphics": "graphic annotations are kept with cleaned texts; overlay planes are kept if "
     "`clean_pixel_data` is on, which reads them, and removed otherwise; curves are always removed",
-    "clean_structured_content": "content is kept item by item with cleaned texts, dates and UIDs; items about "
-    "persons, observers, the subject's identity, institutions and request numbers are removed",
-    "clean_descriptors": "texts are kept as `text` sets: identifiers and words that are in no vocabulary are removed",
+    "clean_structured_content": "content is kept item by item with cleaned texts, dates and UIDs; items "
+    "about persons, observers, the subject's identity, institutions and request numbers are removed",
+    "clean_descriptors": "texts are kept as `text` sets: identifiers and words that are in no vocabulary are "
+    "removed",
     "retain_longitudinal_full_dates": "dates and times are kept; excludes the next option",
     "retain_longitudinal_modified_dates": "dates are shifted or reduced to the year, as `dicom.dates` sets",
     "retain_patient_characteristics": "kept; ages over 89 become `090Y`, texts are cleaned",

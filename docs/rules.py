@@ -180,7 +180,8 @@ def page() -> str:
             "## Dropped objects\n",
             _table(("rule", "reason"), dropped),
             "## Changes\n",
-            "A change has the id `ACTION:SUBJECT`, as in `X:private`. The actions are those of PS3.15:\n",
+            "A change has the id `ACTION:SUBJECT`, as in `X:private`. The actions are those of PS3.15. "
+            "`face-defaced` has no action: a face was removed from the pixels.\n",
             _table(("code", "action"), _ACTIONS),
             _table(("subject", "meaning"), changes),
             "## Audit findings\n",
