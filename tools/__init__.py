@@ -1,1 +1,1 @@
-"""What maintainers run; none of it is part of the wheel."""
+"""Tools for maintainers; not part of the wheel."""

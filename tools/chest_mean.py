@@ -1,9 +1,10 @@
-"""Make the mean that the packaged features of radiographs are centred by, from phantoms alone.
+"""Compute the mean by which the packaged radiograph features are centered, from phantoms.
 
     python -m medsanitize.tools.chest_mean
 
-It says what chests have in common to the network, and holds nothing of any patient. Run it again when the
-phantoms or the features change, and put the digest it prints into ``verifiers/reid/models/pretrained.py``.
+The mean represents what all chest radiographs have in common for the network; it contains no patient data.
+Run the tool again when the phantoms or the features change, and copy the printed digest to
+``verifiers/reid/models/pretrained.py``.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ PATIENTS = 40
 
 
 def write_mean(file: Path) -> str:
-    """Write the mean of the features of forty phantom patients; the digest of the file."""
+    """Write the mean of the features of 40 phantom patients; return the SHA-256 of the file."""
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.models.onnx_export import to_onnx
     from safetensors.numpy import save
 
     config = pretrained.RADIOGRAPH
+    # Uncentered, since the mean is what centering subtracts.
     network = build_network({**config.network, "centred": False}).eval()
     network.get_submodule("backbone").load_state_dict(pretrained.imagenet_weights())
     session = open_session(to_onnx(network, config.preprocessing.size), 1)
@@ -34,6 +36,7 @@ def write_mean(file: Path) -> str:
         ImageArray(chest_phantom(patient, 0, size=256), Modality.RADIOGRAPH) for patient in range(PATIENTS)
     ]
     vectors = embed(session, pictures, config.preprocessing, config.dimension)
+    # Double precision, so that rounding errors stay below those of float16.
     data = save({"mean": vectors.mean(0, dtype=np.float64).astype(np.float16)})
     file.write_bytes(data)
     return hashlib.sha256(data).hexdigest()

@@ -1,1 +1,1 @@
-"""Generators of the tables in ``policies/tables``, run by a maintainer."""
+"""Generators of the tables in ``policies/tables``, run by maintainers."""

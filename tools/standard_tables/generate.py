@@ -1,7 +1,8 @@
-"""Make the generated tables: ``python -m medsanitize.tools.standard_tables.generate --e11 TABLE.json``.
+"""Generate the tables of the standard: ``python -m medsanitize.tools.standard_tables.generate --e11
+TABLE.json``.
 
-Run by a maintainer when the standard or a source package has a new edition, never at run time. It needs
-the ``dev`` extra (highdicom). The same sources give the same bytes; README.md names them.
+Run by a maintainer after a new edition of the standard or of a source package, never at run time. Requires
+the extra ``dev`` (highdicom). Equal sources give equal bytes; README.md lists them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SOURCE_COLUMNS: Mapping[str, str] = {
     "clean_structured_content": "cleanStructContOpt",
     "clean_graphics": "cleanGraphOpt",
 }
-"""Our name of an option column -> its name in the source of Table E.1-1."""
+"""Name of an option column -> its name in the source of Table E.1-1."""
 
 RETIRED_SOP_CLASSES: Mapping[str, tuple[str, str]] = {
     "1.2.840.10008.5.1.4.1.1.3": (
@@ -46,14 +47,14 @@ RETIRED_SOP_CLASSES: Mapping[str, tuple[str, str]] = {
         "x-ray-angiographic-image",
     ),
 }
-"""Retired storage classes that archives still hold, and the IOD of the class that followed them."""
+"""Retired storage classes that archives still contain, with the IOD of their successor."""
 
 Tree = dict[int, tuple[int, "Tree"]]
-"""Attributes of one level: tag -> (index of its strongest type in ``TYPES``, attributes of its items)."""
+"""Attributes of one level: tag -> (index of the strongest type in ``TYPES``, attributes of its items)."""
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write ``confidentiality.csv`` and ``iods.json`` into ``policies/tables``."""
+    """Write ``confidentiality.csv`` and ``iods.json`` to ``policies/tables``."""
     parser = argparse.ArgumentParser(description="Make the generated tables of the standard.")
     parser.add_argument("--e11", type=Path, required=True, help="PS3.15 Table E.1-1 as JSON")
     parser.add_argument(
@@ -68,29 +69,36 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def confidentiality_csv(rows: Iterable[Mapping[str, str]]) -> str:
-    """Table E.1-1 as CSV, ordered by mask.
+    """Return Table E.1-1 as CSV, ordered by mask.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Rows of the source, with its column names (see ``SOURCE_COLUMNS``).
 
     Raises
     ------
     UsageError
-        A row's tag has an unknown form.
+        The tag of a row has an unknown form.
     """
     keywords = _keywords()
     table = []
     for row in rows:
         mask = _mask(row["tag"])
+        # New attributes of the standard may be missing in the dictionary of pydicom.
         keyword = keywords.get(mask) or re.sub(r"[^0-9A-Za-z]", "", row["name"])
         options = [row.get(SOURCE_COLUMNS[column], "") for column in OPTION_COLUMNS]
         table.append([mask, keyword, row["basicProfile"], *options])
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(["mask", "keyword", "basic", *OPTION_COLUMNS])
+    # Sorted and with fixed line ends, so that the bytes do not depend on the source's order or platform.
     writer.writerows(sorted(table))
     return target.getvalue()
 
 
 def iods_json() -> str:
-    """SOP classes, IODs, modules and attributes; equal lists of attributes are stored once."""
+    """Return SOP classes, IODs, modules and attributes as JSON; equal lists of attributes are stored once."""
     modules = {name: _tree(rows) for name, rows in _highdicom("module_attribute_map").items()}
     iods = _highdicom("iod_module_map")
     sop_classes = _highdicom("sop_class_iod_map")
@@ -113,23 +121,25 @@ def iods_json() -> str:
 
 
 def _tree(rows: Iterable[Mapping[str, Any]]) -> Tree:
-    """Nest the rows of one module (path of keywords, keyword, type) by tag."""
+    """Nest the rows of a module (path of keywords, keyword, type) by tag."""
     root: Tree = {}
     tags = _tags()
     for row in rows:
         level = root
         for keyword in row["path"]:
+            # A sequence on the path may have no row of its own; it is then optional.
             level = level.setdefault(tags[keyword], (len(TYPES) - 1, {}))[1]
-        # Normalised SOP classes state no type; what is not required is optional.
+        # Normalized SOP classes state no type; attributes that are not required are optional.
         kind = TYPES.index(row["type"]) if row["type"] in TYPES else TYPES.index("3")
         tag = tags[row["keyword"]]
         before = level.get(tag, (kind, {}))
+        # Of several rows for one attribute the strongest type counts: types are ordered by strength.
         level[tag] = (min(kind, before[0]), before[1])
     return root
 
 
 def _store(tree: Tree, lists: list[list[int]], seen: dict[tuple[int, ...], int]) -> int:
-    """Append a level as the flat list ``tag, type, items, tag, ...``; ``items`` is a list's index or -1."""
+    """Append a level as flat list (tag, type, index of items or -1, ...); return its index in ``lists``."""
     flat: list[int] = []
     for tag, (kind, items) in sorted(tree.items()):
         flat += [tag, kind, _store(items, lists, seen) if items else -1]
@@ -152,7 +162,7 @@ def _mask(tag: str) -> str:
 
 
 def _tags() -> dict[str, int]:
-    """Keyword -> tag; a repeating group stands as its first one (6000, 5000)."""
+    """Return keyword -> tag; repeating groups by their first group (6000, 5000)."""
     from pydicom._dicom_dict import DicomDictionary, RepeatersDictionary
 
     tags = {row[4]: int(mask.replace("x", "0"), 16) for mask, row in RepeatersDictionary.items()}

@@ -1,10 +1,8 @@
-"""Words that languages share: candidates made from a listed word by its ending and spelling.
+"""Cognates: candidate words of a language, derived from words of another by ending and spelling.
 
-``appendicitis`` is asked for as ``appendicite`` in Italian, ``-ción`` as ``-ção``. A candidate counts when
-``generate_open`` finds it to be a word in use that nobody is called by. Run by a maintainer, never at run time.
+``appendicitis`` becomes ``appendicite`` in Italian, ``-ción`` becomes ``-ção``. A candidate counts if
+`is_word` finds that it is in use and not a name. Run by a maintainer, never at run time.
 """
-
-# ruff: noqa: E501  (one class of endings a line)
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ ENDINGS = (
     "- - - - o e o - - o - -",
     "- a - e a e a e a a - -",
 )
-"""Endings of one word in the languages above; ``-`` is none."""
+"""Endings of one word in the languages above; ``-`` stands for none."""
 SPELLINGS = {
     "cs": r"c(?=[aourlt])>k ph>f th>t x>x qu>kv ([^aeiou])\1>\1 ae|oe>e",
     "da": r"c(?=[aourlt])>k ph>f th>t ch>k ae|oe>e x>ks qu>kv ti(?=o)>ti",
@@ -63,7 +61,7 @@ SPELLINGS = {
     "sv": r"c(?=[aourlt])>k ph>f th>t c(?=[eiy])>c ch>k ae|oe>e x>x qu>kv",
     "tr": r"c(?=[aourlt])>k ph>f th>t x>ks ([^aeiou])\1>\1 ae|oe>e c(?=[eiy])>s ch>k",
 }
-"""From the English spelling of Greek and Latin to another language's: pattern > replacement, each or not."""
+"""Spelling of Greek and Latin roots: English pattern > replacement in a language; each rule is optional."""
 ACCENTS = {
     "cs": "aá eé ií oó uú yý",
     "da": "aæ oø",
@@ -75,7 +73,7 @@ ACCENTS = {
     "sv": "aä eé oö",
     "tr": "iı oö uü",
 }
-"""By language, letters and what they may be with an accent."""
+"""By language: letters and their accented forms."""
 ROMANCE = tuple("es pt it fr".split())
 ROMANCE_ENDINGS = (
     "ción ção zione tion",
@@ -135,16 +133,18 @@ NEIGHBOURS = {
     "sv": "nb de",
     "tr": "fr",
 }
-"""Languages whose words are asked for as they are."""
+"""Languages whose words are tried without changes."""
 NORDIC = r"ø>ö æ>ä"
 DANISH = r"ö>ø ä>æ t(?=[aeio])>d k(?=[aeio])>g p(?=[aeio])>b øy>øj ei>ej"
+# Shorter stems give mostly chance words; longer neighbors are compounds.
 SHORTEST_STEM = 3
 LONGEST_NEIGHBOUR = 15
+# Each rule may double the number of spellings.
 MOST_SPELLINGS = 40
 
 
 def cognates(language: str, lists: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Words of a language that English words, or words of its neighbours, are in its own spelling."""
+    """Return words of a language that are respelled English words or words of neighboring languages."""
     tried = {*_from_english(language, lists["en"]), *_from_neighbours(language, lists)}
     return frozenset(
         form for one in sorted(tried) for form in _accented(one, language) if is_word(form, language)
@@ -191,7 +191,7 @@ def _romance(language: str, other: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def _spelt(word: str, rules: str) -> set[str]:
-    """The word and what some of the rules make of it."""
+    """Return the word, and the results of applying any subset of rules."""
     made = {word}
     for pattern, replacement in _rules(rules):
         if len(made) < MOST_SPELLINGS:
@@ -206,7 +206,7 @@ def _rules(rules: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def _accented(word: str, language: str) -> Iterator[str]:
-    """The word, and with one of its letters under an accent."""
+    """Yield the word, and the word with one of its letters accented."""
     yield word
     accents = {group[0]: group[1:] for group in ACCENTS.get(language, "").split()}
     for place, letter in enumerate(word):

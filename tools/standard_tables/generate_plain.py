@@ -1,10 +1,10 @@
-"""Make the lists of ordinary words that cleaned texts may keep.
+"""Generate the lists of ordinary words that cleaned texts may keep.
 
 ``python -m medsanitize.tools.standard_tables.generate_plain`` writes ``vocabulary_plain.txt``,
-``vocabulary_doubtful.txt`` and ``vocabulary_parts.txt`` into ``policies/tables``, from the hand-written
-``plain_*.txt``, one a language. Run by a maintainer, never at run time. It needs what ``generate_open`` needs:
-lists of names, and simplemma, which is asked whether an inflected form is a word of the language and of the
-same lemma; nothing of these is shipped.
+``vocabulary_doubtful.txt`` and ``vocabulary_parts.txt`` to ``policies/tables``, from the manually written
+``plain_*.txt``, one per language. Run by a maintainer, never at run time. Requires the packages of
+``generate_open``: lists of names, and simplemma, which determines whether an inflected form belongs to the
+language and has the same lemma. No data of these is shipped.
 """
 
 # ruff: noqa: E501  (one language a paragraph)
@@ -24,14 +24,14 @@ from medsanitize.tools.standard_tables.word_checks import is_frequent, may_stay,
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 SHORT = 3
-"""Words up to this length that a person listed are taken for what they mean there."""
+"""Manually listed words of up to this length are kept even if they are names."""
 SHORTEST_PART = 5
 WIDE = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae", "œ": "oe"})
 PLAIN = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "ı": "i", "đ": "d"})
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write ``vocabulary_plain.txt`` and ``vocabulary_doubtful.txt``."""
+    """Write ``vocabulary_plain.txt``, ``vocabulary_parts.txt`` and ``vocabulary_doubtful.txt``."""
     parser = argparse.ArgumentParser(description="Make the lists of ordinary words.")
     parser.add_argument("--out", type=Path, default=TABLES, help="folder to write to")
     parser.add_argument("--collisions", action="store_true", help="print the words that are names as well")
@@ -45,9 +45,11 @@ def main(argv: list[str] | None = None) -> None:
     listed_by_hand = frozenset().union(*typed.values())
     doubtful = {
         word
+        # Doubtful words are kept only in context, so a name in the lists must not make an ordinary word safe.
         for word in found - kept
         if word in stopped or (word in names and not (len(word) <= SHORT and word in listed_by_hand))
     }
+    # Generated forms that are rare surnames: unlike listed words, they were not checked by a person.
     rare = {word for word in found - listed_by_hand - kept if word in other_names() and not is_frequent(word)}
     bare = {form for word in found - doubtful - rare for form in unaccented(word) if may_stay(form)}
     plain = {word for word in (found | bare) - doubtful - rare - words() if word.isalpha() and len(word) > 1}
@@ -59,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def unaccented(word: str) -> Iterator[str]:
-    """How a word is written where there are no accents: ``Schaedel``, ``GEFÄSS``, ``torax``, ``kirik``."""
+    """Yield spellings without accents: ``Schaedel``, ``GEFÄSS``, ``torax``, ``kirik``."""
     if not word.isascii():
         sharp = word.replace("ß", "ss")
         yield sharp
@@ -69,7 +71,8 @@ def unaccented(word: str) -> Iterator[str]:
 
 
 def parts(typed: Mapping[str, frozenset[str]], names: frozenset[str]) -> Iterator[str]:
-    """Listed words that may stand in compounds: no name begins or ends with one of them."""
+    """Yield listed words that may be parts of compounds: no name begins or ends with them."""
+    # A name such as Bergmann would otherwise pass as a compound of ordinary words.
     ends: set[str] = set()
     for name in names | other_names():
         ends.update(name[:size] for size in range(SHORTEST_PART, len(name) - 1))
@@ -79,12 +82,12 @@ def parts(typed: Mapping[str, frozenset[str]], names: frozenset[str]) -> Iterato
 
 
 def listed(language: str) -> frozenset[str]:
-    """Words of ``plain_LANGUAGE.txt``, and of the language's section of ``vocabulary_terms.txt``."""
+    """Return the words of ``plain_LANGUAGE.txt``."""
     return frozenset(_lines(f"plain_{language}.txt"))
 
 
 def plain_keep() -> frozenset[str]:
-    """Ordinary words that some list of names holds too, kept because texts cannot do without them."""
+    """Return ordinary words that are kept although they are in a list of names."""
     return frozenset(_lines("plain_keep.txt"))
 
 
@@ -96,7 +99,7 @@ ADJECTIVES = {
     "nl": (("end", "isch", "lijk", "baar", "ig", "eerd"), ("e",)),
     "sv": (("isk", "lig", "ande", "ende"), ("a", "t")),
 }  # fmt: skip
-"""Endings of adjectives and participles whose forms are regular, so that nobody need know each: (of words, of forms)."""
+"""Adjectives and participles with regular forms, which need no dictionary: (endings, endings of forms)."""
 SHORTEST_ADJECTIVE = 7
 PARTICIPLE = re.compile(
     r"(?:(?:ab|an|auf|aus|ein|vor|nach|um|zu|mit|hin|weg|bei|durch)?ge|ver|be|ent|er|zer|un|miss)\w+(?:en|t)"
@@ -104,7 +107,7 @@ PARTICIPLE = re.compile(
 
 
 def regular(ordinary: frozenset[str], language: str) -> Iterator[str]:
-    """Forms of long adjectives and participles, which are what their endings say."""
+    """Yield forms of long adjectives and participles, which are regular."""
     ending, forms = ADJECTIVES.get(language, ((), ()))
     for word in sorted(ordinary):
         participle = language == "de" and PARTICIPLE.fullmatch(word)
@@ -113,7 +116,7 @@ def regular(ordinary: frozenset[str], language: str) -> Iterator[str]:
 
 
 def inflected(ordinary: frozenset[str], language: str) -> Iterator[str]:
-    """Forms of the words that the language has and that share their lemma, or all but the end of it."""
+    """Yield existing forms of words that share their lemma, or all but its end."""
     import simplemma
 
     endings = ENDINGS[language].split()

@@ -1,9 +1,9 @@
-"""Make the vocabulary and the list of coded concepts.
+"""Generate the vocabulary and the list of coded concepts.
 
 ``python -m medsanitize.tools.standard_tables.generate_vocabulary`` writes ``vocabulary.txt`` and
-``coded_concepts.csv`` into ``policies/tables``. Run by a maintainer, never at run time. It needs highdicom
-(the ``dev`` extra) and Faker, which is wanted here alone, for its lists of names. The same sources give
-the same bytes. VOCABULARY.md states the rules.
+``coded_concepts.csv`` to ``policies/tables``. Run by a maintainer, never at run time. Requires highdicom (the
+extra ``dev``) and Faker, for its lists of names. Equal sources give equal bytes. VOCABULARY.md states the
+rules.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ PLACE_LISTS = re.compile(
     r"|streets|street_names|common_street_names|frequent_street_names|historic_people_street_names"
     r"|street_titles|streets_universal|streets_adjective_feminine|province_lgus|metro_manila_lgus)$"
 )
-"""Attributes of Faker's providers that hold names of people and of places."""
+"""Attributes of Faker's providers that contain names of people and places."""
 
+# Latin script without capitals; other scripts have no word lists here.
 ROMAN_ONLY = re.compile(r"[0-9a-zß-öø-ɏ]+")
 MAX_LENGTH = 64
 FIRST_PRODUCTS = "# GE\n"
-"""Where products begin in device_models.txt: words of makers' names are too often surnames."""
+"""Start of the products in device_models.txt: manufacturers' names are often surnames."""
 
 UNITS = (
     *("al", "cc", "cgy", "ch", "cm", "cu", "dyn", "gy", "hr", "kev", "kg", "khz", "kv", "kvp", "ma", "mas"),
     *("mbq", "mci", "mg", "mhz", "min", "ml", "mm", "ms", "mv", "ph", "sec", "sl", "th", "um"),
 )
-"""What may follow a number of at most two digits without a space."""
+"""Units that may follow a number of at most two digits without a space."""
 
 NAMING_CONTEXTS = frozenset({3663, 3664, 3666, 3668, 7454, 7480, 7481, 7486, 7490, *range(12012, 12018)})
 """Context groups whose meanings are names: animal breeds (places), equations and growth tables (authors)."""
 
 SHORT = 3
-"""Words up to this length enter only when a person listed them: too many surnames are as short."""
+"""Words of up to this length must be listed manually: many surnames are as short."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -63,6 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     kept = keep_words()
     typed = typed_words()
     taken = {word for word in listed | found if is_name(word, typed, names) and word not in kept}
+    # Names are removed last, from listed words too, unless they are on the keep list.
     vocabulary = sorted(
         word
         for word in (listed | found) - taken - stop_words()
@@ -75,30 +77,31 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def is_word(word: str) -> bool:
-    """Whether the word is of letters and digits of the Latin script, with at least one letter."""
+    """Whether a word consists of Latin letters and digits, with at least one letter."""
     return len(word) <= MAX_LENGTH and bool(ROMAN_ONLY.fullmatch(word)) and not word.isdigit()
 
 
 def allowed(word: str, listed: frozenset[str], typed: frozenset[str]) -> bool:
-    """Whether a word is safe by its form: short or numbered ones must be listed, long numbers typed."""
+    """Whether a word is safe by its form: short words and words with digits must be listed."""
+    # Three digits in a row may be part of an identifier.
     if re.search(r"\d{3}", word):
         return word in typed
     return word in listed or (len(word) > SHORT and not any(map(str.isdigit, word)))
 
 
 def is_name(word: str, typed: frozenset[str], names: frozenset[str]) -> bool:
-    """Whether the word is a name; a short word of the hand-written terms is taken for what it means there."""
+    """Whether a word is a name; short words of the manually written terms are not."""
     return word in names and not (len(word) <= SHORT and (word in typed or any(map(str.isdigit, word))))
 
 
 def typed_words() -> frozenset[str]:
-    """Words of vocabulary_terms.txt."""
+    """Return the words of vocabulary_terms.txt."""
     lines = _read("vocabulary_terms.txt").splitlines()
     return frozenset(fold(word) for line in lines if line[:1] not in "#[" for word in split_words(line))
 
 
 def hand_listed() -> frozenset[str]:
-    """Words of the hand-written sources: terms, defined terms, products, numbered tokens."""
+    """Return words of manually written sources: terms, defined terms, products, numbered tokens."""
     words = set(typed_words())
     for terms in json.loads(_read("defined_terms.json")).values():
         for term in terms:
@@ -110,14 +113,15 @@ def hand_listed() -> frozenset[str]:
 
 
 def numbered() -> Iterator[str]:
-    """Tokens of a letter or unit and at most two digits: vertebrae, probes, kernels, doses, sequences.
+    """Yield tokens of a letter or unit and at most two digits: vertebrae, probes, kernels, doses, sequences.
 
-    A number with f, m or y is not among them: it is an age or a sex.
+    Numbers with f, m or y are left out: they are ages and sexes.
     """
     for letter in string.ascii_lowercase:
         yield from (f"{letter}{number}" for number in range(100))
         if letter not in "fmy":
             yield from (f"{number}{letter}" for number in range(100))
+    # Probes such as 9L4; kernels such as B30f; sequences such as tfl3d1.
     for number in range(1, 20):
         yield from (f"{number}{letter}{low}" for letter in "ceglmpsv" for low in range(1, 10))
     for unit in (*UNITS, "x"):
@@ -155,10 +159,10 @@ def numbered() -> Iterator[str]:
 
 
 def collected() -> frozenset[str]:
-    """Words of the standard's dictionaries that are evidently common words, not names.
+    """Return words of the standard's dictionaries that are ordinary words.
 
-    From attribute names, SOP class names and module names every word is taken. The meanings of coded
-    concepts name authors and places too, so a word of theirs must occur in lower case somewhere.
+    All words of attribute, SOP class and module names are taken. Meanings of coded concepts contain authors
+    and places, too, so their words must occur in lower case.
     """
     from pydicom._dicom_dict import DicomDictionary, RepeatersDictionary
     from pydicom._uid_dict import UID_dictionary
@@ -178,7 +182,7 @@ def collected() -> frozenset[str]:
 
 
 def name_words() -> frozenset[str]:
-    """Words of every surname, first name and place that Faker knows in any locale, and of our stop lists."""
+    """Return words of all surnames, first names and places in any locale of Faker."""
     words: set[str] = set()
     for package, wanted in (("person", NAME_LISTS), ("address", PLACE_LISTS)):
         providers = importlib.import_module(f"faker.providers.{package}")
@@ -192,7 +196,7 @@ def name_words() -> frozenset[str]:
 
 
 def keep_words() -> frozenset[str]:
-    """Words that are names too, and that anatomy or technique cannot do without."""
+    """Return words that are kept although they are names: terms of anatomy and technique."""
     return frozenset(
         fold(word)
         for line in _read("vocabulary_keep.txt").splitlines()
@@ -202,7 +206,7 @@ def keep_words() -> frozenset[str]:
 
 
 def stop_words() -> frozenset[str]:
-    """Words that mark an address, an institution, a date or a title, and common names Faker lacks."""
+    """Return words that mark an address, institution, date or title, and common names that Faker lacks."""
     return frozenset(
         fold(word)
         for line in _read("vocabulary_stop.txt").splitlines()
@@ -212,7 +216,7 @@ def stop_words() -> frozenset[str]:
 
 
 def concepts() -> Iterator[tuple[str, str, str, frozenset[int]]]:
-    """Scheme, value, meaning and context groups of every code of PS3.16 in pydicom, SRT aliases included."""
+    """Yield scheme, value, meaning and context groups of all PS3.16 codes in pydicom, with SRT aliases."""
     from pydicom.sr._concepts_dict import concepts as listed
     from pydicom.sr._snomed_dict import mapping
 
@@ -220,6 +224,7 @@ def concepts() -> Iterator[tuple[str, str, str, frozenset[int]]]:
 
     for row in csv.reader(_read("coded_concepts_extra.csv").splitlines()):
         yield row[0], row[1], row[2], frozenset(NAMING_CONTEXTS)
+    # Archives still contain the retired SNOMED RT codes.
     aliases: dict[str, list[str]] = {}
     for retired, current in mapping["SRT"].items():
         aliases.setdefault(current, []).append(retired)
@@ -233,7 +238,7 @@ def concepts() -> Iterator[tuple[str, str, str, frozenset[int]]]:
 
 
 def write_concepts(path: Path) -> None:
-    """Write the codes, sorted, one a line: scheme, value, meaning."""
+    """Write the codes, sorted, one per line: scheme, value, meaning."""
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(("scheme", "value", "meaning"))

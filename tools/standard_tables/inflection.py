@@ -1,4 +1,4 @@
-"""What inflection puts at the end of words, and when two lemmas are related."""
+"""Inflectional endings by language, and relatedness of lemmas."""
 
 # ruff: noqa: E501  (one language a paragraph)
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+# Letters that inflection replaces at most, and initial letters that related lemmas share at least.
 LONGEST_CUT = 3
 SAME_LETTERS = 4
 ENDINGS = {
@@ -35,11 +36,11 @@ ENDINGS = {
     "larda lerde lardan lerden ların lerin lı li lu lü sız siz suz süz lık lik luk lük dır dir dur dür tır tir mış miş muş müş dı di du dü "
     "tı ti ıyor iyor uyor üyor lan len ması mesi ma me mak mek makta mekte ar er ır ir ur ür la le yla yle ca ce",
 }  # fmt: skip
-"""What inflection puts at the end of words, by language."""
+"""Endings that inflection adds to words, by language."""
 
 
 def related(one: str, other: str) -> bool:
-    """Whether two lemmas are one, or words derived from one another: equal but for their last letters."""
+    """Whether two lemmas are equal, or derived from each other: equal except for their last letters."""
     pairs = zip(one.lower(), other.lower(), strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return common >= SAME_LETTERS and common * 4 >= 3 * min(len(one), len(other))

