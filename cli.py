@@ -1,4 +1,4 @@
-"""The command line: one group, whose commands are loaded when they are asked for."""
+"""The command line: one group, which imports the module of a command when the command is called."""
 
 from __future__ import annotations
 
@@ -13,70 +13,76 @@ from medsanitize import __version__
 from medsanitize.offline import use_temporary_folder
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "attack": ("attack", "Attack a release, to know what another would find."),
+    "attack": ("attack", "Run privacy attacks against a release."),
     "audit": (
         "release",
-        "Read a release again with an independent reader, and search it for what should not be there.",
+        "Audit a release with an independent reader: search it for identifiers and unexpected data.",
     ),
-    "demo": ("run", "Make a small hospital export with planted identifiers in FOLDER, and release it."),
+    "demo": (
+        "run",
+        "Create a small synthetic hospital export with planted identifiers in FOLDER, and release it.",
+    ),
     "doctor": (
         "doctor",
-        "Show versions, extras, models, resources and folders, and which connections POLICY makes.",
+        "Show versions, extras, models, resources and folders, and the connections that POLICY makes.",
     ),
     "evaluate": (
         "evaluate",
-        "Measure how well images tell who their patient is: P@1, mAP@R, AUC, errors at a threshold.",
+        "Evaluate a re-identification model: P@1, mAP@R, AUC, and error rates at a threshold.",
     ),
     "explain": (
         "explain",
-        "Explain what a classifier says of IMAGE by the synthetic images that it sees in the same way.",
+        "Explain a classifier's prediction for IMAGE with similar synthetic images.",
     ),
-    "index": ("overlap", "Look at a dataset once, and keep what was seen for overlap."),
-    "init": ("policy", "Write a commented policy to begin with; an existing file is never overwritten."),
+    "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
+    "init": ("policy", "Write a commented policy to start from; an existing file is never overwritten."),
     "keygen": (
         "policy",
-        "Make a release key (or, with --signing, a signing key) of mode 0600; nothing is overwritten.",
+        "Generate a release key (or a signing key) of mode 0600; an existing file is never overwritten.",
     ),
-    "ledger": ("run", "Export the link between identifiers and pseudonyms, to its holder alone."),
+    "ledger": ("run", "Export the link between identifiers and pseudonyms; it contains PHI."),
     "overlap": (
         "overlap",
-        "Tell whether datasets share patients: releases, plain folders of images, or indexes of them.",
+        "Report whether datasets share patients: releases, folders of images, or indexes of them.",
     ),
-    "plan": ("run", "Show what a run would do, and everything the preset decides; nothing is written."),
+    "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
     "registry": (
         "release",
-        "Keep the digests of earlier releases, so that new ones can be compared with them.",
+        "Manage the registry: digests of earlier releases, with which new ones are compared.",
     ),
     "review": (
         "run",
-        "Make a page of what is in doubt, in quarantine and about to be released, for a person to decide.",
+        "Create an HTML page to review uncertain detections, quarantined objects and a sample.",
     ),
-    "run": ("run", "Turn the inputs of a policy into a release, or say why there is none."),
+    "run": ("run", "De-identify the inputs of a policy and publish them as a release, or report why not."),
     "schema": ("policy", "Print the JSON Schema of policies, for editors."),
     "send": ("send", "Verify a release and send its DICOM objects to a PACS."),
     "synthesize": (
         "synthesize",
-        "Make synthetic images that match no patient of the training images, or say that it cannot be told.",
+        "Generate synthetic images that match no training patient, or report an inconclusive result.",
     ),
     "train": (
         "train",
-        "Train models on your own images, from a table that says which image is of which patient.",
+        "Train models on your own images, from a table of images and patients.",
     ),
-    "validate": ("policy", "Check a policy; all problems at once, each with line, column and remedy."),
+    "validate": (
+        "policy",
+        "Check a policy, and report all problems at once, each with line, column and remedy.",
+    ),
     "verify": (
         "release",
-        "Find every changed, missing or added byte of a release, and check its signature.",
+        "Verify a release: find every changed, missing or added file, and check the signature.",
     ),
     "wipe": (
         "release",
         "Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.",
     ),
 }
-"""Name of a command -> its module in ``commands``, and the first sentence of its help."""
+"""Module of each command in ``commands``, and the first sentence of its help."""
 
 
 class _Commands(click.Group):
-    """A group that imports a command's module when it is called, and lists commands without."""
+    """A group that lists commands without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -105,11 +111,12 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="medsanitize")
 def cli() -> None:
-    """Turn an export of medical images into a dataset that may be published, with the evidence."""
+    """De-identify exports of medical images, and publish them as releases with evidence."""
 
 
 def main() -> None:
-    """Entry point. Warnings and logs of libraries may quote element values, so they are silenced."""
+    """Run the command line (entry point)."""
+    # Warnings and logs of libraries may quote element values.
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     cli(obj=use_temporary_folder)

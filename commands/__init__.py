@@ -1,1 +1,1 @@
-"""The commands, one module a subject: parse, call, print, exit code. The work is done in the rooms."""
+"""The commands, one module per subject: they parse arguments, call the packages and print results."""

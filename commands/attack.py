@@ -1,4 +1,4 @@
-"""Attacks on releases, as someone with other data would make them."""
+"""The command attack: privacy attacks on releases."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @click.group()
 def attack() -> None:
-    """Attack a release, to know what another would find."""
+    """Run privacy attacks against a release."""
 
 
-@command(
-    "linkage", "medsanitize attack linkage release --background other --output for-us-alone", group=attack
-)
+@command("linkage", "medsanitize attack linkage release --background other --output internal", group=attack)
 @click.argument("release", type=FILE)
 @click.option(
     "--background",
     type=FILE,
     required=True,
     metavar="OTHER",
-    help="What the attacker holds; may be the same.",
+    help="Dataset available to the attacker; may be RELEASE itself.",
 )
-@click.option("--labels", type=FILE, metavar="TABLE", help="Who is in which file, where RELEASE is a folder.")
-@click.option("--background-labels", type=FILE, metavar="TABLE", help="The same of OTHER.")
+@click.option(
+    "--labels", type=FILE, metavar="TABLE", help="Table of files and patients, if RELEASE is a folder."
+)
+@click.option("--background-labels", type=FILE, metavar="TABLE", help="The same for OTHER.")
 @COLUMN
 @click.option("--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features.")
-@click.option("--policy", type=FILE, help="Policy of RELEASE: go through the guidelines A1 to A7 as well.")
-@click.option("--output", type=FILE, metavar="FOLDER", help="Write linkage.json and linkage.html there.")
+@click.option("--policy", type=FILE, help="Policy of RELEASE; checks the guidelines A1 to A7 as well.")
+@click.option("--output", type=FILE, metavar="FOLDER", help="Folder for linkage.json and linkage.html.")
 def linkage(
     release: Path,
     background: Path,
@@ -48,10 +48,10 @@ def linkage(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Link patients by the look of their images: the success rate Rs of Holub et al. 2023.
+    """Link patients by image similarity, and report the success rate Rs of Holub et al. 2023.
 
-    RELEASE and OTHER are releases, whose pseudonyms say who is who, or folders with a table (by default the
-    labels.csv in them). Images that cannot be read are counted, and the exit code is then 1.
+    RELEASE and OTHER are releases, with patients by pseudonym, or folders with a table (by default their
+    labels.csv). Images that cannot be read are counted, and the exit code is then 1.
     """
     from medsanitize.pipeline.jobs.linkage_attack import LinkageAttackRequest, run_linkage
 

@@ -1,4 +1,4 @@
-"""What every command shares: its example, --json and --log-json, its exit code and how it tells an error."""
+"""Shared parts of all commands: the example, --json and --log-json, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ _COMMON = (
 def command(
     name: str, example: str, group: click.Group | None = None
 ) -> Callable[[Callable[..., int]], click.Command]:
-    """Make a command, of a group where one is named, of what returns an exit code; with --json, --log-json
-    and an example.
+    """Turn a function that returns an exit code into a command with --json, --log-json and an example.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command.
+    example : str
+        Example shown at the end of its help.
+    group : click.Group or None
+        Group of a subcommand.
     """
 
     def register(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
         def guarded(*, log_json: bool, **arguments: Any) -> None:
-            begin = click.get_current_context().obj  # what `main` has to be done first, for a command alone
+            # Set by `main` only: a program that calls the commands has no need of a temporary folder.
+            begin = click.get_current_context().obj
             if begin is not None:
                 begin()
             _exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
@@ -48,14 +57,14 @@ def command(
 
 
 def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
-    """Run a command's work; whatever happens becomes a sentence and an exit code, never a traceback."""
+    """Run a command, and turn any error into one sentence and an exit code."""
     from medsanitize.pipeline.runtime.result import exit_code
 
     try:
         code = work()
     except click.ClickException:
         raise
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show the value of an element
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show element values
         code = exit_code(error)
         _tell_error(error, int(code), as_json, log_json)
     sys.exit(code)
@@ -76,7 +85,7 @@ def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) 
 
 @contextmanager
 def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
-    """Progress on stderr, and a stop that hears Ctrl-C and SIGTERM, while a command works."""
+    """Provide progress on stderr, and cancellation by Ctrl-C and SIGTERM."""
     from medsanitize.pipeline.reporting.console import close_progress, progress_for
     from medsanitize.pipeline.runtime.signals import cancel_on_signals
 
@@ -89,5 +98,5 @@ def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
 
 
 def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
-    """Print a result: one JSON object on stdout, or text for people."""
+    """Print a result on stdout, as one JSON object or as text."""
     click.echo(json.dumps({"type": "result", **facts}) if as_json else text)

@@ -1,4 +1,4 @@
-"""The command doctor: what a run finds on this machine."""
+"""The command doctor: diagnosis of this machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @command("doctor", "medsanitize doctor policy.yaml")
 @click.argument("policy", type=FILE, required=False)
 def doctor(policy: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Show versions, extras, models, resources and folders, and which connections POLICY makes.
+    """Show versions, extras, models, resources and folders, and the connections that POLICY makes.
 
-    No connection is made, and nothing shown identifies anybody: it can be pasted into a bug report. Exit code
-    5 means that something would keep a run from its end.
+    No connection is made, and the output contains no names, paths or addresses: it can be pasted into a bug
+    report. Exit code 5 means that a problem would prevent a run from finishing.
     """
     from medsanitize.pipeline.jobs.doctor import diagnose
     from medsanitize.policies.load import load

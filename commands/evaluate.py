@@ -1,4 +1,4 @@
-"""Measuring models: evaluate."""
+"""The command evaluate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--output",
     type=FILE,
     metavar="FOLDER",
-    help="Write results.json, evaluation.html and calibration.json (for overlap --calibration) there.",
+    help="Folder for results.json, evaluation.html and calibration.json (for overlap --calibration).",
 )
 def evaluate(
     images: Path,
@@ -45,10 +45,10 @@ def evaluate(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Measure how well images tell who their patient is: P@1, mAP@R, AUC, errors at a threshold.
+    """Evaluate a re-identification model: P@1, mAP@R, AUC, and error rates at a threshold.
 
-    Without a model it is the packaged ImageNet features that are measured. Images that cannot be read are
-    left out and counted, and the exit code is then 1.
+    Without --model, the packaged ImageNet features are evaluated. Images that cannot be read are excluded and
+    counted, and the exit code is then 1.
     """
     from medsanitize.pipeline.jobs.evaluate_model import EvaluationRequest, run_evaluation
 

@@ -1,4 +1,4 @@
-"""Explanations by example: explain."""
+"""The command explain: explanations by example."""
 
 from __future__ import annotations
 
@@ -15,31 +15,39 @@ if TYPE_CHECKING:
 
 @command(
     "explain",
-    "medsanitize explain scan.dcm --catalogue release --model classifier --output for-us-alone",
+    "medsanitize explain scan.dcm --catalogue release --model classifier --output internal",
 )
 @click.argument("image", type=FILE)
 @click.option(
-    "--catalogue", type=FILE, required=True, metavar="RELEASE", help="Release that the examples come from."
+    "--catalogue",
+    type=FILE,
+    required=True,
+    metavar="RELEASE",
+    help="Release from which the examples are taken.",
 )
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Take the real images of the release as well: they show patients.",
+    help="Use the real images of the release as well; they show patients.",
 )
 @click.option(
-    "--model", type=FILE, help="Folder that train classifier wrote; by default ImageNet features, no classes."
+    "--model",
+    type=FILE,
+    help="Folder of a classifier (train classifier); by default ImageNet features, no classes.",
 )
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=4, show_default=True, help="How many examples to show."
+    "--count", type=click.IntRange(1, 100), default=4, show_default=True, help="Number of examples."
 )
 @click.option(
     "--judgements",
     type=FILE,
     metavar="TABLE",
-    help="Measure the ranking instead (nDCG): file, object_id, relevance. IMAGE is the folder of the files.",
+    help="Evaluate the ranking (nDCG) with a table of file, object_id, relevance; IMAGE is its folder.",
 )
-@click.option("--output", type=FILE, metavar="FOLDER", help="Write a page and JSON there; it shows IMAGE.")
+@click.option(
+    "--output", type=FILE, metavar="FOLDER", help="Folder for the page, which shows IMAGE, and JSON."
+)
 def explain(
     image: Path,
     catalogue: Path,
@@ -52,10 +60,9 @@ def explain(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Explain what a classifier says of IMAGE by the synthetic images that it sees in the same way.
+    """Explain a classifier's prediction for IMAGE with similar synthetic images.
 
-    The release is verified first. Its objects that cannot be compared are counted, and the exit code is
-    then 1.
+    The release is verified first. Objects that cannot be compared are counted, and the exit code is then 1.
     """
     from medsanitize.pipeline.jobs.explain import ExplanationRequest, run_explain, run_ranking
 

@@ -1,4 +1,4 @@
-"""What commands that read a table of images and patients share: options, and names of columns."""
+"""Options of commands that read a table of images and patients."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.labels import LabelColumns
 
 IMAGES = click.option(
-    "--images", type=FILE, required=True, metavar="ROOT", help="Folder that the table's files are in."
+    "--images", type=FILE, required=True, metavar="ROOT", help="Folder of the table's files."
 )
 LABELS = click.option(
-    "--labels", type=FILE, required=True, metavar="TABLE", help="CSV or Parquet: image, patient, split."
+    "--labels",
+    type=FILE,
+    required=True,
+    metavar="TABLE",
+    help="CSV or Parquet table of files, patients and splits.",
 )
 COLUMN = click.option(
     "--column",
     "renamed",
     multiple=True,
     metavar="NAME=COLUMN",
-    help="What the table calls file, patient_id, split, view or offset_days, such as patient_id=subject.",
+    help="Column of the table for file, patient_id, split, view or offset_days, such as patient_id=subject.",
 )
 
 
 def table_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add --images, --labels and --column; `columns_of` makes columns of the last."""
+    """Add the options --images, --labels and --column; ``columns_of`` parses the last."""
     return IMAGES(LABELS(COLUMN(function)))
 
 
 def columns_of(renamed: tuple[str, ...]) -> LabelColumns:
-    """Read what ``--column`` was given.
+    """Parse the values of ``--column``.
 
     Raises
     ------
     UsageError
-        When one of them is not NAME=COLUMN, with a name that has a meaning.
+        A value is not NAME=COLUMN with a known name, or a name is repeated.
     """
     from medsanitize.errors import UsageError
     from medsanitize.verifiers.reid.labels import LabelColumns

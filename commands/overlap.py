@@ -1,4 +1,4 @@
-"""Whether datasets share patients: overlap, and index for what was seen of one."""
+"""The commands overlap and index: shared patients of datasets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _CODES = {"exclusive": 0, "inconclusive": 1, "overlapping": 3}
 
 
 def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add --labels-a, --labels-b and so on."""
+    """Add the options --labels-a, --labels-b and so on."""
     for letter in reversed(_LETTERS):
-        help_ = "Table of who is in which file of the first folder." if letter == "a" else None
+        help_ = "CSV or Parquet table of files and patients of the first folder." if letter == "a" else None
         option = click.option(
             f"--labels-{letter}", type=FILE, metavar="TABLE", help=help_, hidden=letter > "c"
         )
@@ -32,15 +32,19 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
     return function
 
 
-@command("overlap", "medsanitize overlap release-2023 release-2024 --output for-us-alone")
+@command("overlap", "medsanitize overlap release-2023 release-2024 --output internal")
 @click.argument("datasets", type=FILE, nargs=-1)
 @_labels_options
-@click.option("--labels", type=FILE, metavar="TABLE", help="Compare the splits of this table instead.")
-@click.option("--images", type=FILE, metavar="ROOT", help="Folder that the files of --labels are in.")
+@click.option(
+    "--labels", type=FILE, metavar="TABLE", help="Compare the splits of this table instead of datasets."
+)
+@click.option("--images", type=FILE, metavar="ROOT", help="Folder of the files of --labels.")
 @COLUMN
-@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
-@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
-@click.option("--calibration", type=FILE, help="Calibration of the score that decides.")
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one per modality.")
+@click.option(
+    "--verifier", type=FILE, multiple=True, help="Folder of a verification model; one per modality."
+)
+@click.option("--calibration", type=FILE, help="Calibration file of the deciding score (from evaluate).")
 @click.option(
     "--false-match-rate",
     "target",
@@ -50,17 +54,17 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
     help="Target false match rate over pairs of patients.",
 )
 @click.option(
-    "--output", type=FILE, metavar="FOLDER", help="Write pairs.parquet, pairs.html and overlap.json there."
+    "--output", type=FILE, metavar="FOLDER", help="Folder for pairs.parquet, pairs.html and overlap.json."
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
 def overlap(
     datasets: tuple[Path, ...], workers: int | None, *, as_json: bool, log_json: bool, **options: Any
 ) -> int:
-    """Tell whether datasets share patients: releases, plain folders of images, or indexes of them.
+    """Report whether datasets share patients: releases, folders of images, or indexes of them.
 
-    Equal bytes, equal pixels and copies are sought, then a model compares the patients. The verdict is
-    exclusive (exit code 0), overlapping (3) or inconclusive (1), with the bound that it rests on. What
-    --output holds shows patients: it is for you alone.
+    Finds byte-identical, pixel-identical and near-duplicate images, then compares patients with a
+    re-identification model. The verdict is exclusive (exit code 0), overlapping (3) or inconclusive (1), and
+    states its error bound. The output folder contains PHI.
     """
     from medsanitize.pipeline.jobs.compare_datasets import run_overlap
     from medsanitize.verifiers.reid.overlap.result_files import result_json
@@ -73,19 +77,23 @@ def overlap(
     return code
 
 
-@command("index", "medsanitize index release-2023 --output for-us-alone/release-2023")
+@command("index", "medsanitize index release-2023 --output internal/release-2023")
 @click.argument("dataset", type=FILE)
-@click.option("--labels", type=FILE, metavar="TABLE", help="Table of who is in which file of the folder.")
+@click.option(
+    "--labels", type=FILE, metavar="TABLE", help="CSV or Parquet table of files and patients of the folder."
+)
 @COLUMN
-@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one a modality.")
-@click.option("--verifier", type=FILE, multiple=True, help="Folder of a verification model; one a modality.")
+@click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one per modality.")
+@click.option(
+    "--verifier", type=FILE, multiple=True, help="Folder of a verification model; one per modality."
+)
 @click.option("--output", type=FILE, metavar="INDEX", required=True, help="Folder for the index.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
 def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, **options: Any) -> int:
-    """Look at a dataset once, and keep what was seen for overlap.
+    """Create the fingerprint index of a dataset, for repeated comparisons with overlap.
 
-    The index takes the place of the dataset in the command overlap, with the same models. It replaces nothing
-    that is there. It is not encrypted, and embeddings can be turned back into images: keep it for yourself.
+    The index replaces the dataset in the command overlap, with the same models. An existing folder is never
+    overwritten. The index contains PHI: it is not encrypted, and embeddings can be inverted to images.
     """
     from medsanitize.pipeline.jobs.compare_datasets import IndexRequest, run_index
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
@@ -138,7 +146,7 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapReques
 
 
 def _cost(point: OperatingPoint, within: float = inf) -> str:
-    """A threshold and its rates, bounds in brackets."""
+    """Format a threshold with its rates and their bounds."""
     match, miss = point.false_match, point.false_non_match
     near = f" at a distance of {within:.4f} at most" if isfinite(within) else ""
     return (

@@ -17,7 +17,7 @@ PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 @click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
 @click.option("--name", default="my-release", show_default=True, help="Name of the release.")
 def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
-    """Write a commented policy to begin with; an existing file is never overwritten."""
+    """Write a commented policy to start from; an existing file is never overwritten."""
     from medsanitize.errors import UsageError
     from medsanitize.policies.template import policy_template
 
@@ -40,7 +40,7 @@ def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> in
 @command("validate", "medsanitize validate policy.yaml")
 @click.argument("policy", type=FILE)
 def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
-    """Check a policy; all problems at once, each with line, column and remedy."""
+    """Check a policy, and report all problems at once, each with line, column and remedy."""
     from medsanitize.errors import PolicyError
     from medsanitize.policies.digest import policy_digest
     from medsanitize.policies.load import load
@@ -77,10 +77,10 @@ def schema(*, as_json: bool, **_: Any) -> int:
 @command("keygen", "medsanitize keygen release.key")
 @click.argument("file", type=FILE)
 @click.option(
-    "--signing", is_flag=True, help="Make an Ed25519 signing key; its public part lands in FILE.pub."
+    "--signing", is_flag=True, help="Generate an Ed25519 signing key; its public key is written to FILE.pub."
 )
 def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
-    """Make a release key (or, with --signing, a signing key) of mode 0600; nothing is overwritten."""
+    """Generate a release key (or a signing key) of mode 0600; an existing file is never overwritten."""
     if signing:
         from medsanitize.release.attestation import generate_signing_key
 

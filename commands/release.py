@@ -1,4 +1,4 @@
-"""Commands on releases: verify, audit, registry; and wipe, for slides that are none."""
+"""Commands on releases (verify, audit, registry), and wipe for slides outside releases."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 @click.argument("release")
 @click.option("--key", type=FILE, help="Public key of the signer.")
 def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Find every changed, missing or added byte of a release, and check its signature.
+    """Verify a release: find every changed, missing or added file, and check the signature.
 
-    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    RELEASE is a folder, or an address in a store: s3://, gs://, abfs:// or https:// (extra stores).
     """
     from medsanitize.api.jobs import verify
 
@@ -37,11 +37,11 @@ def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
 
 @command("audit", "medsanitize audit release --policy policy.yaml")
 @click.argument("release")
-@click.option("--policy", type=FILE, help="Search for the identifiers in this policy's state, too.")
+@click.option("--policy", type=FILE, help="Search for all identifiers in the state of this policy as well.")
 def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Read a release again with an independent reader, and search it for what should not be there.
+    """Audit a release with an independent reader: search it for identifiers and unexpected data.
 
-    RELEASE is a folder, or where it lies in a store: s3://, gs://, abfs:// or https:// (extra store).
+    RELEASE is a folder, or an address in a store: s3://, gs://, abfs:// or https:// (extra stores).
     """
     from medsanitize.api.jobs import audit
 
@@ -60,12 +60,12 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
 
 @command("wipe", "medsanitize wipe archive/S1.svs archive/S2.ndpi --yes")
 @click.argument("slides", type=FILE, nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask before the files are overwritten.")
+@click.option("--yes", is_flag=True, help="Overwrite the files without asking for confirmation.")
 def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int:
     """Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.
 
-    Label and macro are gone for good. What is wiped is no release: comments inside tiles stay, and nothing
-    was checked. Release slides with run.
+    Label and macro images are lost. A wiped slide is not a release: comments inside tiles remain, and nothing
+    is checked. To release slides, use run.
     """
     from medsanitize.pipeline.jobs.wipe_slide import wipe_slides
 
@@ -84,7 +84,7 @@ def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int
 
 @click.group()
 def registry() -> None:
-    """Keep the digests of earlier releases, so that new ones can be compared with them."""
+    """Manage the registry: digests of earlier releases, with which new ones are compared."""
 
 
 _REGISTRY_FOLDER = click.option(
@@ -95,22 +95,22 @@ _REGISTRY_FOLDER = click.option(
 @command("add", "medsanitize registry add release --registry registry", group=registry)
 @click.argument("release", type=FILE)
 @_REGISTRY_FOLDER
-@click.option("--embed", is_flag=True, help="Keep what models see, too, encrypted: for the policy's overlap.")
-@click.option("--model", type=FILE, multiple=True, help="Retrieval model to embed with; one a modality.")
+@click.option("--embed", is_flag=True, help="Store encrypted embeddings as well, for overlap in policies.")
+@click.option("--model", type=FILE, multiple=True, help="Retrieval model to embed with; one per modality.")
 @click.option(
-    "--verifier", type=FILE, multiple=True, help="Verification model to embed with; one a modality."
+    "--verifier", type=FILE, multiple=True, help="Verification model to embed with; one per modality."
 )
 @click.option(
-    "--key", type=FILE, help=f"Key of the registry (keygen); without it, {_KEY_VARIABLE} of the environment."
+    "--key", type=FILE, help=f"Key of the registry (keygen); by default from the variable {_KEY_VARIABLE}."
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
 def registry_add(
     release: Path, folder: Path, *, as_json: bool, log_json: bool, embed: bool, **options: Any
 ) -> int:
-    """Verify a published release and add its digests; with --embed, what models see of it.
+    """Verify a published release, and add its digests; with --embed, its embeddings as well.
 
-    Adding a release again with other models keeps a set of embeddings for each choice of models: only what
-    equal models saw is ever compared.
+    Embeddings of different models are stored side by side, because only embeddings of the same models are
+    compared.
     """
     from medsanitize.pipeline.stages.register import register
     from medsanitize.release.registry import Registry
@@ -169,7 +169,7 @@ def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
 @click.argument("version")
 @_REGISTRY_FOLDER
 def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_: Any) -> int:
-    """Forget a release, and list the releases that lean on it."""
+    """Remove a release, and list the releases that depend on it."""
     from dataclasses import asdict
 
     from medsanitize.release.registry import Registry

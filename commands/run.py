@@ -1,4 +1,4 @@
-"""Commands that follow a policy: run, plan, review, ledger, and the demo."""
+"""Commands on a policy: run, plan, review, ledger; and demo."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 POLICY = click.argument("policy", type=FILE)
 WORKERS = click.option(
-    "--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core."
+    "--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core."
 )
-REGISTRY = click.option("--registry", type=FILE, help="Folder of the registry, in place of the policy's.")
+REGISTRY = click.option("--registry", type=FILE, help="Folder of the registry; overrides the policy.")
 
 
 def _load(policy: Path, registry: Path | None, engine: str | None = None) -> Policy:
-    """Load a policy, with what the command line puts in place of it."""
+    """Load a policy, and apply the overrides of the command line."""
     from medsanitize.policies.load import load
 
     loaded = load(policy)
@@ -68,14 +68,14 @@ def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, 
 @command("run", "medsanitize run policy.yaml --workers 4")
 @POLICY
 @WORKERS
-@click.option("--engine", type=click.Choice(["local", "ray"]), help="Engine, in place of the policy's.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), help="Engine; overrides the policy.")
 @REGISTRY
-@click.option("--approve", metavar="DIGEST", help="Publish the staged release of this digest.")
-@click.option("--inventory-only", is_flag=True, help="Take the inventory that shards share, then stop.")
+@click.option("--approve", metavar="DIGEST", help="Publish the staged release if it has this digest.")
+@click.option("--inventory-only", is_flag=True, help="Build the inventory for a sharded run and exit.")
 @click.option(
-    "--shard", metavar="I/N", help="Sanitise part I of N only; run without it to merge and publish."
+    "--shard", metavar="I/N", help="Sanitize only part I of N; a run without it merges and publishes."
 )
-@click.option("--return-file", type=FILE, help="Write how the run ended here too, as JSON, however it ended.")
+@click.option("--return-file", type=FILE, help="Also write the result to this file, as JSON, whatever it is.")
 def run(
     policy: Path,
     workers: int | None,
@@ -89,10 +89,10 @@ def run(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Turn the inputs of a policy into a release, or say why there is none.
+    """De-identify the inputs of a policy and publish them as a release, or report why not.
 
-    Stopped or killed, the same command resumes. How it ended is also told in the state folder, by
-    return.json and metrics.prom.
+    After an interruption, the same command resumes. The result is also written to return.json and
+    metrics.prom in the state folder.
     """
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
@@ -119,7 +119,7 @@ def run(
 @WORKERS
 @REGISTRY
 def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: bool, log_json: bool) -> int:
-    """Show what a run would do, and everything the preset decides; nothing is written."""
+    """Show what a run would do, and the complete policy with its preset; nothing is written."""
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
     start_forkserver()
@@ -138,12 +138,12 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
 
 @command("review", "medsanitize review policy.yaml --decisions decisions.json")
 @POLICY
-@click.option("--decisions", type=FILE, metavar="FILE", help="Take back what was decided on the page.")
+@click.option("--decisions", type=FILE, metavar="FILE", help="Apply the decisions exported from the page.")
 def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Make a page of what is in doubt, in quarantine and about to be released, for a person to decide.
+    """Create an HTML page to review uncertain detections, quarantined objects and a sample.
 
-    The page lies in the state folder and shows values of patients: it is for the holder alone. With
-    --decisions, what was decided and approved there is read back, and the next run follows it.
+    The page contains PHI; do not copy it out of the state folder. With --decisions, the decisions and the
+    approval made on the page are stored, and the next run applies them.
     """
     from medsanitize.pipeline.review.pages import apply_decisions, make_review
     from medsanitize.pipeline.runtime.signals import cancel_on_signals
@@ -177,7 +177,7 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 @click.argument("folder", type=FILE)
 @WORKERS
 def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
-    """Make a small hospital export with planted identifiers in FOLDER, and release it."""
+    """Create a small synthetic hospital export with planted identifiers in FOLDER, and release it."""
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
     start_forkserver()
@@ -198,10 +198,10 @@ def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) ->
 
 @command("ledger", "medsanitize ledger policy.yaml --uids uids.csv --patients patients.csv")
 @POLICY
-@click.option("--uids", type=FILE, help="CSV for every UID replaced (id_old,id_new).")
-@click.option("--patients", type=FILE, help="CSV for every PatientID replaced (id_old,id_new).")
+@click.option("--uids", type=FILE, help="New CSV file for all replaced UIDs (id_old,id_new).")
+@click.option("--patients", type=FILE, help="New CSV file for all replaced patient IDs (id_old,id_new).")
 def ledger(policy: Path, uids: Path | None, patients: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Export the link between identifiers and pseudonyms, to its holder alone."""
+    """Export the link between identifiers and pseudonyms; it contains PHI."""
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.jobs.export_ledger import export_ledger
     from medsanitize.policies.load import load

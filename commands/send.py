@@ -1,4 +1,4 @@
-"""The command that sends a release to a PACS."""
+"""The command send: releases to a PACS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @command("send", "medsanitize send release https://pacs.example.org/dicom-web --token PACS_TOKEN")
 @click.argument("release", type=FILE)
 @click.argument("target")
-@click.option("--key", type=FILE, help="Public key of the signer; a release it did not sign is not sent.")
+@click.option("--key", type=FILE, help="Public key that must have signed the release.")
 @click.option("--calling", default="MEDSANITIZE", show_default=True, help="Our AE title.")
 @click.option("--token", metavar="NAME", help="Environment variable that holds a bearer token.")
 @click.option("--login", metavar="NAME", help="Environment variable that holds user:password.")
@@ -33,7 +33,7 @@ def send(
     """Verify a release and send its DICOM objects to a PACS.
 
     TARGET is a DICOMweb service (https://host/path, STOW-RS) or a DICOM peer (AET@host:port, C-STORE).
-    Objects that are there already are not sent again, so the same command resumes.
+    Objects that the PACS already has are not sent again, so the same command resumes.
     """
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra

@@ -1,4 +1,4 @@
-"""Synthetic images: synthesize."""
+"""The command synthesize."""
 
 from __future__ import annotations
 
@@ -16,43 +16,50 @@ if TYPE_CHECKING:
 _CODES = {"passed": 0, "insufficient_data": 1, "failed": 3}
 _EXAMPLE = (
     "medsanitize synthesize generator --images scans --labels labels.csv --class finding"
-    " --verifier model -n 1000 --output for-us-alone"
+    " --verifier model -n 1000 --output internal"
 )
 
 
 @command("synthesize", _EXAMPLE)
 @click.argument("model", type=FILE)
 @table_options
-@click.option("--class", "label", metavar="COLUMN", default="", help="Column of the label, as in training.")
-@click.option("--training", default="train", show_default=True, help="Split the generator was trained on.")
-@click.option("--holdout", default="holdout", show_default=True, help="Split that no model was trained on.")
+@click.option("--class", "label", metavar="COLUMN", default="", help="Column of the class, as in training.")
+@click.option("--training", default="train", show_default=True, help="Training split of the generator.")
 @click.option(
-    "--calibration", default="calibration", show_default=True, help="Another such, to calibrate on."
+    "--holdout", default="holdout", show_default=True, help="Held-out split that no model was trained on."
+)
+@click.option(
+    "--calibration",
+    default="calibration",
+    show_default=True,
+    help="Held-out split used to calibrate the match threshold.",
 )
 @click.option("--verifier", type=FILE, required=True, help="Folder of a verification model.")
 @click.option("--retrieval", type=FILE, help="Folder of a retrieval model; by default packaged features.")
-@click.option("-n", "--count", type=click.IntRange(1, 1_000_000), required=True, help="How many images.")
+@click.option("-n", "--count", type=click.IntRange(1, 1_000_000), required=True, help="Number of images.")
 @click.option(
-    "--balanced/--as-in-data", default=False, help="As many of each class, or in the shares of training."
+    "--balanced/--as-in-data",
+    default=False,
+    help="Equal numbers per class, or the shares of the training split.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option(
     "--bound",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="Largest upper bound of the share of images that match a training patient.",
+    help="Largest acceptable upper bound of the share of images that match a training patient.",
 )
 @click.option(
     "--form",
     type=click.Choice(["png", "secondary-capture", "cr"]),
     default="png",
     show_default=True,
-    help="PNG with a JSON file beside each, or DICOM.",
+    help="PNG with a JSON file each, or DICOM.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Where images are made: cpu or cuda.")
+@click.option("--device", default="cpu", show_default=True, help="Device of the generator: cpu or cuda.")
 @click.option("--output", type=FILE, required=True, metavar="FOLDER", help="A new folder.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one a core.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
 def synthesize(
     model: Path,
     renamed: tuple[str, ...],
@@ -62,12 +69,12 @@ def synthesize(
     log_json: bool,
     **options: Any,
 ) -> int:
-    """Make synthetic images that match no patient of the training images, or say that it cannot be told.
+    """Generate synthetic images that match no training patient, or report an inconclusive result.
 
-    So many images are drawn as the bound takes, compared with every training patient, and judged clause by
-    clause; those that match are removed and drawn again. Exit code 0: the gate passed and all images are
-    there; 1: some are missing, or too few patients calibrate it; 3: it failed, and no image is written.
-    The page synthesis.html shows patients: it is for you alone. Stopped, the same command resumes.
+    Generates enough images to establish the requested bound, compares them with every training patient, and
+    replaces those that match. Exit code 0: the gate passed, and all images are written; 1: images are
+    missing, or there are too few patients for a calibration; 3: the gate failed, and no image is written.
+    The page synthesis.html contains PHI. After an interruption, the same command resumes.
     """
     from medsanitize.pipeline.jobs.synthesize import run_synthesize
 

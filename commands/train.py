@@ -1,4 +1,4 @@
-"""Training models on the holder's own images: train retrieval, verification, classifier and generator."""
+"""The command train: retrieval, verification, classifier and generator."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def train() -> None:
-    """Train models on your own images, from a table that says which image is of which patient."""
+    """Train models on your own images, from a table of images and patients."""
 
 
 def _options(function: Callable[..., int]) -> Callable[..., int]:
-    """What both commands take."""
+    """Add the options that retrieval and verification share."""
     options = (
         table_options,
         click.option("--split", help="Rows of this split only; without it, all rows."),
@@ -48,10 +48,9 @@ _EXAMPLE = "--images scans --labels labels.csv --split train --output model"
 @command("retrieval", f"medsanitize train retrieval {_EXAMPLE}", group=train)
 @_options
 def train_retrieval(*, as_json: bool, log_json: bool, **options: Any) -> int:
-    """Train a model that finds the images of the same patient.
+    """Train a retrieval model, which finds images of the same patient.
 
-    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
-    command goes on where it was.
+    Some patients are held out to choose the epoch and to calibrate. After Ctrl-C, the same command resumes.
     """
     return _train("retrieval", options, as_json, log_json)
 
@@ -59,17 +58,18 @@ def train_retrieval(*, as_json: bool, log_json: bool, **options: Any) -> int:
 @command("verification", f"medsanitize train verification {_EXAMPLE}", group=train)
 @_options
 def train_verification(*, as_json: bool, log_json: bool, **options: Any) -> int:
-    """Train a model that says whether two images show the same patient.
+    """Train a verification model, which scores whether two images show the same patient.
 
-    A part of the patients is kept back to choose the epoch and to calibrate. Stopped by Ctrl-C, the same
-    command goes on where it was.
+    Some patients are held out to choose the epoch and to calibrate. After Ctrl-C, the same command resumes.
     """
     return _train("verification", options, as_json, log_json)
 
 
 @command("classifier", f"medsanitize train classifier {_EXAMPLE} --class finding", group=train)
 @table_options
-@click.option("--class", "column", required=True, metavar="COLUMN", help="Of the table, with the classes.")
+@click.option(
+    "--class", "column", required=True, metavar="COLUMN", help="Column of the table with the classes."
+)
 @click.option("--split", help="Rows of this split only; without it, all rows.")
 @click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
 @click.option(
@@ -93,10 +93,10 @@ def train_classifier(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Train a classifier whose features find examples that explain what it says.
+    """Train a classifier, whose features find the examples of explain.
 
-    Each image has one class; classes of fewer than four patients are left out and counted. Stopped by Ctrl-C,
-    the same command goes on where it was.
+    Each image has one class; classes with fewer than four patients are excluded and counted. After Ctrl-C,
+    the same command resumes.
     """
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
     from medsanitize.verifiers.reid.labels import read_labels
@@ -130,7 +130,7 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
 
 
 def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_json: bool) -> int:
-    """Print what a training made; ``purpose`` is what patients were kept back for. Returns the exit code."""
+    """Print the result of a training, and return the exit code; held-out patients served ``purpose``."""
     code = 1 if made.excluded else 0
     counts = made.counts
     lines = [
@@ -151,7 +151,7 @@ def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_js
 @command("generator", f"medsanitize train generator {_EXAMPLE} --class finding", group=train)
 @table_options
 @click.option("--split", help="Rows of this split only; without it, all rows.")
-@click.option("--class", "column", metavar="COLUMN", help="Of the table, with the class of each image.")
+@click.option("--class", "column", metavar="COLUMN", help="Column of the table with the class of each image.")
 @click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
 @click.option(
     "--recipe",
@@ -161,15 +161,15 @@ def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_js
 @click.option(
     "--prediction",
     metavar="WHAT",
-    help="What the denoiser predicts: noise (gpu-256, gpu-512), velocity (the others), or zero-snr (velocity"
-    " on a schedule that ends in noise alone).",
+    help="Prediction target of the denoiser: noise (gpu-256, gpu-512), velocity (the others), or zero-snr"
+    " (velocity on a schedule with zero terminal SNR).",
 )
 @click.option(
     "--pipeline",
     type=FILE,
     metavar="FOLDER",
-    help="Go on from a generator or a diffusers pipeline (safetensors): its networks and size in place of the"
-    " recipe's.",
+    help="Continue from a generator or a diffusers pipeline (safetensors); its networks and size replace"
+    " those of the recipe.",
 )
 def train_generator(
     images: Path,
@@ -185,11 +185,11 @@ def train_generator(
     as_json: bool,
     log_json: bool,
 ) -> int:
-    """Train a generator of images of people who do not exist.
+    """Train a generator of synthetic images.
 
-    Train it on the patients that may be learned from alone: the gate needs others that it never saw. Sheets
-    of samples appear in the folder MODEL.training as it learns. Stopped by Ctrl-C, the same command goes
-    on where it was. Several GPUs: accelerate launch --no-python medsanitize train generator ...
+    Train it on a training split only: the gate needs patients that no model was trained on. Sample sheets
+    appear in the folder MODEL.training during training. After Ctrl-C, the same command resumes. Several GPUs:
+    accelerate launch --no-python medsanitize train generator ...
     """
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra

@@ -1,1 +1,1 @@
-"""The demo: a made-up export with planted identifiers, and its release."""
+"""The demo: a synthetic hospital export with planted identifiers, and its release."""

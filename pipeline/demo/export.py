@@ -1,10 +1,10 @@
-"""A small hospital export, made up from nothing: what a first run is tried on.
+"""A small synthetic hospital export, for a first run.
 
-Nobody in it exists. It has what real exports have: several patients with issuers, studies days apart
-that refer to each other, names in nested sequences and private blocks, a name burned into an
+All persons are invented. The export has the problems of real ones: several patients with issuers, studies
+days apart that refer to each other, names in nested sequences and private blocks, a name burned into an
 ultrasound image, duplicates, compressed and multi-frame images, a screenshot, a photograph, a scanned sheet,
-a slide, a DICOMDIR, files that are no images and broken ones. Every planted identifier is listed in a table
-beside the export, for the holder.
+a slide, a DICOMDIR, files that are not images and damaged files. A table next to the export lists every
+planted identifier.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DICOMDIR: Final = "1.2.840.10008.1.3.10"
 
 @dataclass(frozen=True, slots=True)
 class DemoExport:
-    """Where the export lies, how many files it has, and the table of what was planted in it."""
+    """Folder of the export, number of its files and patients, and the table of planted identifiers."""
 
     folder: Path
     planted: Path
@@ -97,7 +97,7 @@ _PATIENTS: Final = (
 
 @dataclass(slots=True)
 class _Export:
-    """The export while it is being made: its root and the rows (file, place, value) of what was planted."""
+    """The export under construction: its root, and rows (file, location, value) of planted identifiers."""
 
     root: Path
     planted: list[tuple[str, str, str]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class _Export:
         self.files += 1
 
     def add(self, name: str, data_set: Dataset, cut: int = 0) -> bytes:
-        """Write one object, less ``cut`` bytes, and list what identifies its patient in it."""
+        """Write one object without its last ``cut`` bytes, and record the identifiers in it."""
         stream = BytesIO()
         data_set.save_as(stream, enforce_file_format=True)
         self.write(name, stream.getvalue()[: stream.tell() - cut])
@@ -119,14 +119,24 @@ class _Export:
 
 
 def make_export(folder: Path) -> DemoExport:
-    """Make the demo export in ``folder``; the table of planted identifiers lies beside it.
+    """Create the demo export in ``folder``, and the table of planted identifiers next to it.
 
-    The same versions of pydicom and Pillow make the same bytes every time.
+    With the same versions of pydicom and Pillow, the bytes are always the same.
+
+    Parameters
+    ----------
+    folder : Path
+        A new or empty folder.
+
+    Returns
+    -------
+    DemoExport
+        Its paths and counts.
 
     Raises
     ------
     UsageError
-        When the folder holds anything already.
+        The folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("The folder for the demo export is not empty", "Name a new folder")
@@ -152,7 +162,7 @@ def make_export(folder: Path) -> DemoExport:
 
 
 def _chest_ct(export: _Export, patient: _Patient) -> None:
-    """Two studies 37 days apart; the second refers to the first; one image is there twice."""
+    """Two studies 37 days apart, the second referring to the first, and one image twice."""
     earlier: list[Dataset] = []
     for study, date in ((1, "20230114"), (2, "20230220")):
         for number in (1, 2, 3):
@@ -167,13 +177,14 @@ def _chest_ct(export: _Export, patient: _Patient) -> None:
             if study == 1:
                 earlier.append(data_set)
             if (study, number) == (1, 2):
+                # A byte-identical copy under another name, for the duplicate check.
                 copy = f"{patient.folder}/{date}_CT/IM0002 (copy).dcm"
                 export.write(copy, data)
                 export.planted.extend((copy, place, value) for place, value in _identifiers(data_set))
 
 
 def _brain_mr(export: _Export, patient: _Patient) -> None:
-    """Plain images without suffixes, the first of them once more under RLE."""
+    """Uncompressed images without file suffixes, and the first one again with RLE compression."""
     from pydicom.uid import RLELossless
 
     for number in (1, 2):
@@ -182,6 +193,7 @@ def _brain_mr(export: _Export, patient: _Patient) -> None:
         export.add(f"{patient.folder}/MR/{number:08d}", data_set)
     squeezed = _from_wheel("MR_small.dcm", patient, _MR, 1, 2, 1, "20230302")
     squeezed.PixelData = marked(squeezed.PixelData, 1)
+    # A generated UID would differ from run to run.
     squeezed.compress(RLELossless, generate_instance_uid=False)
     squeezed.SeriesDescription = "archive copy"
     export.add(f"{patient.folder}/MR/00000003", squeezed)
@@ -191,7 +203,7 @@ def _brain_mr(export: _Export, patient: _Patient) -> None:
 
 
 def _ultrasound(export: _Export, patient: _Patient) -> None:
-    """A still with the patient's name and number in its pixels, and a loop of six frames."""
+    """A still image with the patient's name and number in its pixels, and a loop of six frames."""
     still = _new(patient, _US, "US", 1, 1, 1, "20230405")
     pixels = scan(120, 200)
     text = f"{_family(patient)} {patient.id[-7:]}".upper()
@@ -211,7 +223,7 @@ def _ultrasound(export: _Export, patient: _Patient) -> None:
 
 
 def _chest_radiograph(export: _Export, patient: _Patient) -> None:
-    """An image of a patient over 89 and the report on it, which names everybody."""
+    """Images of a patient over 89, and a report that contains names."""
     image = _radiograph(patient, 1, "20230509")
     export.add(f"{patient.folder}/DX/IM_1.dcm", image)
     export.add(f"{patient.folder}/SR/report.dcm", _report(patient, image))
@@ -221,6 +233,7 @@ def _chest_radiograph(export: _Export, patient: _Patient) -> None:
 
 def _radiograph(patient: _Patient, study: int, date: str) -> Dataset:
     image = _new(patient, _DX, "DX", study, 1, 1, date)
+    # Safe Harbor combines all ages over 89 (45 CFR 164.514(b)(2)).
     image.PatientAge = "091Y"
     set_pixels(image, chest(CHEST, study - 1))
     image.ImageType = ["ORIGINAL", "PRIMARY", ""]
@@ -234,7 +247,7 @@ def _radiograph(patient: _Patient, study: int, date: str) -> Dataset:
 
 
 def _radiotherapy(export: _Export, patient: _Patient) -> None:
-    """A planning CT and its structure set, whose regions were named after the patient."""
+    """A planning CT and its structure set, with regions named after the patient."""
     image = _from_wheel("CT_small.dcm", patient, _CT, 1, 1, 1, "20230606")
     image.PixelData = marked(image.PixelData, 99)
     export.add(f"{patient.folder}/PLAN/CT.1.dcm", image)
@@ -255,7 +268,7 @@ def _radiotherapy(export: _Export, patient: _Patient) -> None:
 
 
 def _same_id_elsewhere(export: _Export, patient: _Patient) -> None:
-    """Somebody else, to whom another hospital gave the number of the first patient; and a cut file."""
+    """Another patient, with the first one's ID from another issuer; and a truncated file."""
     for number in (1, 2, 3):
         data_set = _from_wheel("CT_small.dcm", patient, _CT, 1, 1, number, "20230711")
         data_set.PixelData = marked(data_set.PixelData, 50 + number)
@@ -263,7 +276,7 @@ def _same_id_elsewhere(export: _Export, patient: _Patient) -> None:
 
 
 def _pictures(export: _Export) -> None:
-    """A screenshot, a photograph and a scanned sheet: PNG, JPEG and TIFF files with texts of their own."""
+    """A screenshot, a photograph and a scanned sheet, with identifiers in their metadata."""
     first, second, third = _PATIENTS[:3]
     name = first.name.replace("^", " ").upper()
     for path, (data, planted) in (
@@ -276,7 +289,7 @@ def _pictures(export: _Export) -> None:
 
 
 def _slide(export: _Export, patient: _Patient) -> None:
-    """A whole-slide image, where the libraries that slides need are installed."""
+    """A whole-slide image, if the libraries for slides are installed."""
     if is_missing("wsi"):
         return
     path = f"{patient.folder}/S23-0417.svs"
@@ -286,10 +299,11 @@ def _slide(export: _Export, patient: _Patient) -> None:
 
 
 def _no_images(export: _Export) -> None:
-    """What lies beside the images in every export."""
+    """Files that are not images, as real exports contain them."""
     first = _PATIENTS[0]
     note = f"Export for research.\nAsk {first.physician} about {first.name}, {first.id}.\n"
     export.write("README.txt", note.encode())
+    # The signature of an OLE file, as Windows writes it for thumbnails.
     export.write("Thumbs.db", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504))
     export.write("empty.dcm", b"")
     directory = _dataset()
@@ -340,11 +354,12 @@ def _file_meta(data_set: Dataset, sop_class: str, instance: str) -> None:
 def _from_wheel(
     name: str, patient: _Patient, sop_class: str, study: int, series: int, number: int, date: str
 ) -> Dataset:
-    """Take the image of one of pydicom's own test files and make it one of ``patient``."""
+    """Create an object of ``patient`` from one of pydicom's own test files."""
     from pydicom import dcmread
     from pydicom.data import get_testdata_file
 
     data_set = dcmread(str(get_testdata_file(name, download=False)))
+    # The test files have identifiers of their own, which would not be listed as planted.
     data_set.remove_private_tags()
     for tag in [
         element.tag for element in data_set if element.VR in ("PN", "SQ") or element.tag >= 0xFFFC0000
@@ -376,7 +391,7 @@ def _identify(
     place: tuple[int, int, int],
     date: str,
 ) -> None:
-    """Say everywhere that scanners and archives say it whose image this is."""
+    """Write the patient's identifiers to every attribute where scanners and archives write them."""
     study, series, number = place
     _file_meta(data_set, sop_class, _uid(patient, study, series, number))
     data_set.preamble = patient.id.encode("ascii").ljust(128, b"\0")
@@ -409,7 +424,7 @@ def _identify(
 
 
 def _request(patient: _Patient) -> Dataset:
-    """A request that names the patient two levels down."""
+    """A request that contains the patient's name two levels deep."""
     request, code = _dataset(), _dataset()
     request.RequestedProcedureID = patient.id
     request.RequestedProcedureDescription = f"For {_family(patient)}"
@@ -428,7 +443,7 @@ def _refer(data_set: Dataset, target: Dataset) -> None:
 
 
 def _report(patient: _Patient, image: Dataset) -> Dataset:
-    """A basic text report."""
+    """A Basic Text SR report."""
     report = _new(patient, _SR, "SR", 1, 2, 1, "20230509")
     report.CompletionFlag, report.VerificationFlag = "COMPLETE", "UNVERIFIED"
     report.ReferencedPerformedProcedureStepSequence = []
@@ -459,7 +474,7 @@ def _concept(value: str, scheme: str, meaning: str) -> Dataset:
 
 
 def _identifiers(data_set: Dataset) -> Iterator[tuple[str, str]]:
-    """Yield place and value of every element that says who, where, or which device."""
+    """Yield location and value of every element that identifies a person, place or device."""
     patients = {patient.name for patient in _PATIENTS}
     told = {
         word

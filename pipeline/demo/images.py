@@ -1,4 +1,4 @@
-"""Images of the demo export: rings on a dark ground, a chest, and letters burned into them."""
+"""Images of the demo export: rings on a dark ground, a chest phantom, and burned-in text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GLYPHS: Final = {
     "-": "000000111000000",
     " ": "000000000000000",
 }
-"""Letters of 3 x 5 dots, row by row: what the burned-in name is drawn with."""
+"""A font of 3 x 5 dots, row by row, for burned-in text."""
 
 
 def scan(rows: int, columns: int) -> NDArray[Any]:
@@ -50,7 +50,7 @@ def scan(rows: int, columns: int) -> NDArray[Any]:
 
 
 CHEST: Final = 5
-"""Number of the phantom whose chest the export shows."""
+"""Number of the phantom in the export."""
 
 
 def chest(patient: int, visit: int) -> NDArray[Any]:
@@ -63,7 +63,7 @@ def chest(patient: int, visit: int) -> NDArray[Any]:
 
 
 CHEST_SIZE: Final = 192
-"""Rows and columns of a chest."""
+"""Rows and columns of a chest image."""
 
 
 def frames(count: int, rows: int, columns: int) -> NDArray[Any]:
@@ -83,7 +83,7 @@ def draw(pixels: NDArray[Any], text: str, top: int, left: int, size: int = 3) ->
 
 
 def set_pixels(data_set: Dataset, pixels: NDArray[Any]) -> None:
-    """Make ``pixels`` (rows x columns or frames x rows x columns, 8 bits) the image."""
+    """Set ``pixels`` (rows x columns or frames x rows x columns, 8 bits) as the image of a data set."""
     data_set.SamplesPerPixel, data_set.PhotometricInterpretation = 1, "MONOCHROME2"
     data_set.Rows, data_set.Columns = pixels.shape[-2:]
     data_set.BitsAllocated = data_set.BitsStored = 8
@@ -93,5 +93,5 @@ def set_pixels(data_set: Dataset, pixels: NDArray[Any]) -> None:
 
 
 def marked(pixels: bytes, number: int) -> bytes:
-    """Make an image differ from its siblings by its first sample."""
+    """Change the first sample of an image, so that no two images are equal."""
     return number.to_bytes(2, "little") + pixels[2:]

@@ -1,4 +1,4 @@
-"""Pictures beside the DICOM objects of the demo export: a screenshot, a photograph and a scanned sheet."""
+"""Pictures of the demo export: a screenshot, a photograph and a scanned sheet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from medsanitize.pipeline.demo.images import scan
 
 Planted = list[tuple[str, str]]
-"""Place and value of everything in a picture that says who or where."""
+"""Location and value of every identifier in a picture."""
 
 _XMP = (
     '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
@@ -20,7 +20,7 @@ _XMP = (
 
 
 def screenshot(name: str, number: str, author: str) -> tuple[bytes, Planted]:
-    """A PNG of a viewer's window: name and number burned in, and texts beside the pixels."""
+    """Create a PNG of a viewer's window, with name and number burned in and in text chunks."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
@@ -38,7 +38,7 @@ def screenshot(name: str, number: str, author: str) -> tuple[bytes, Planted]:
 
 
 def photograph(creator: str) -> tuple[bytes, Planted]:
-    """A JPEG of a telephone: EXIF with its owner and where it was taken, XMP with the same."""
+    """Create a JPEG of a phone camera, with owner and place in EXIF and XMP."""
     import numpy as np
     from PIL import Image
 
@@ -57,7 +57,7 @@ def photograph(creator: str) -> tuple[bytes, Planted]:
 
 
 def sheet(name: str, number: str, artist: str) -> tuple[bytes, Planted]:
-    """A TIFF of a scanned sheet: its description names the patient, its tags who scanned it."""
+    """Create a TIFF of a scanned sheet, with patient and operator in its tags."""
     from PIL import Image
 
     description, host = f"{name}; {number}; tracing", "AHGH-SCANDESK-4"

@@ -1,4 +1,4 @@
-"""The demo: a made-up export, a policy and keys for it, and a summary that a person enjoys."""
+"""The demo: an export, a policy and keys for it, and a summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-16-be")
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo that is ready to run: its policy, the number of files and patients, what was planted."""
+    """A prepared demo: its policy, number of files and patients, and planted identifiers."""
 
     policy: Path
     files: int
@@ -26,10 +26,15 @@ class Demo:
 
 
 def prepare_demo(folder: Path) -> Demo:
-    """Make ``export``, ``policy.yaml``, ``release.key`` and ``signing.key`` in a new folder.
+    """Create ``export``, ``policy.yaml``, ``release.key`` and ``signing.key`` in a new folder.
 
-    Where the extra ``verify`` is installed, ``elsewhere`` holds images of another hospital, which treated
-    one of the patients.
+    If the extra ``verify`` is installed, ``elsewhere`` contains images of another hospital that treated one
+    of the patients.
+
+    Parameters
+    ----------
+    folder : Path
+        A new or empty folder.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def prepare_demo(folder: Path) -> Demo:
 
 
 def _elsewhere(folder: Path) -> None:
-    """Chests as another hospital published them; one of them the export shows as well."""
+    """Create the other hospital's images; the first patient is in the export as well."""
     from medsanitize.generators.phantoms.cohorts import write_chests
     from medsanitize.pipeline.demo.images import CHEST, CHEST_SIZE
     from medsanitize.pipeline.runtime.optional_dependencies import is_missing
@@ -75,11 +80,12 @@ def _with_signing(text: str) -> str:
 def _values(table: Path) -> Iterator[str]:
     with table.open(encoding="utf-8", newline="") as file:
         found = {row["value"] for row in csv.DictReader(file)}
+    # Shorter values occur in compressed data by chance.
     yield from sorted(value for value in found if len(value) >= _LEAST)
 
 
 def surviving(demo: Demo, result: RunResult) -> int:
-    """How many planted identifiers stand in any byte or file name of the release."""
+    """Count the planted identifiers that occur in any byte or file name of the release."""
     if result.release is None:
         return 0
     release = Path(result.release)
@@ -100,7 +106,7 @@ def _spellings(value: str) -> set[bytes]:
 
 
 def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
-    """Print what was planted, what became of it and where to look."""
+    """Print what was planted, what survives, and the next commands."""
     from medsanitize.pipeline.reporting.console import show_result
     from rich.console import Console
     from rich.panel import Panel

@@ -1,4 +1,4 @@
-"""A slide for the demo export: a small Aperio SVS with a thumbnail, a label that names somebody, a macro."""
+"""A slide for the demo export: a small Aperio SVS with thumbnail, label and macro."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _CLASSIC: Final = Dialect("<", "classic")
 _TILE: Final = 128
 _LABEL, _MACRO = 1, 9
-"""NewSubfileType of the pictures that are no tissue."""
+"""Values of NewSubfileType for the pictures other than tissue."""
 
 
 def slide(name: str, number: str, user: str) -> tuple[bytes, Planted]:
-    """An SVS of two levels; its description, its tiles and its label say who and where."""
+    """Create an SVS of two levels, with identifiers in description, tiles and label."""
     host, when = "AHGH-SCANSCOPE-2", "07/11/23"
     said = (
         "Aperio Image Library v12.0.15\r\n512x512 (128x128) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5"
@@ -43,7 +43,7 @@ def slide(name: str, number: str, user: str) -> tuple[bytes, Planted]:
 
 
 def _tissue() -> NDArray[Any]:
-    """Pink with rings, 512 pixels squared."""
+    """Return a tissue-like picture of 512 x 512 pixels."""
     import numpy as np
 
     rings = scan(512, 512).astype(int)
