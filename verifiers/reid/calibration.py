@@ -127,6 +127,7 @@ class Calibration:
             reason = _too_few(target, 2 * samples_needed(target), self.patients, "patients")
             return replace(self.at(threshold), insufficient_data=reason)
         if errors < len(self.disjoint):
+            # Just above the next score, since a score equal to the threshold matches.
             threshold = max(threshold, _above(self.disjoint[-1 - errors]))
         return self.at(threshold)
 

@@ -128,6 +128,7 @@ def read_labels(
     home = root.resolve()
     for row in chosen:
         path, reason = _image(home, texts[columns.file][row], texts[columns.patient_id][row])
+        # Resolved paths: two spellings of one file are one image.
         if path is not None and path in found:
             same = texts[columns.patient_id][found[path]] == texts[columns.patient_id][row]
             path, reason = None, TWICE if same else TWO_PATIENTS

@@ -34,6 +34,7 @@ def draws(patients: int, count: int = DRAWS) -> Iterator[NDArray[np.float64]]:
     block = max(1, _BLOCK // patients)
     for start in range(0, count, block):
         rows = min(block, count - start)
+        # Offset by row, so that one bincount counts all draws of the block.
         chosen = rng.integers(0, patients, (rows, patients)) + patients * np.arange(rows)[:, None]
         counts = np.bincount(chosen.ravel(), minlength=rows * patients)
         yield counts.reshape(rows, patients).astype(np.float64)

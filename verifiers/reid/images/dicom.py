@@ -32,6 +32,7 @@ _VIEWS = {
     **{"R-10206": "AP", "R-10214": "PA", "R-10232": "RL", "R-10236": "LL"},
 }
 _VIEW = re.compile("[A-Z]{1,7}")
+# What pydicom and its decoders raise for malformed objects.
 _ERRORS = (
     ArithmeticError,
     AttributeError,
@@ -170,6 +171,7 @@ def _from_stream(ds: Dataset, frame: int, geometry: Geometry) -> NDArray[Any]:
     if geometry.samples == 3 and color_model(stream, syntax, geometry).startswith("YBR"):
         return convert_color_space(samples, "YBR_FULL", "RGB", per_frame=True)
     stated = read_frame_header(stream, syntax.codec)
+    # The precision of the codestream, which may differ from Bits Stored.
     bits = geometry.bits_stored if stated is None else stated.bits
     return _cells(samples, geometry, bits, geometry.high_bit if stated is None else bits - 1)
 

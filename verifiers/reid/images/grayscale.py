@@ -136,6 +136,7 @@ def _modality(
             break
     values = stored if (slope, intercept) == (1.0, 0.0) else stored * np.float64(slope) + intercept
     bits = int(ds.get("BitsStored") or ds.get("BitsAllocated") or 16)
+    # Samples of more than 8 bits rarely use their whole range.
     if bits > 8 or stored.dtype.kind == "f":
         return values, None
     low = -(1 << (bits - 1)) if ds.get("PixelRepresentation") == 1 else 0
@@ -190,6 +191,7 @@ def _looked_up(values: NDArray[Any], table: Dataset, ds: Dataset) -> tuple[NDArr
         raise UnreadablePicture("lookup-table", "header") from None
     if isinstance(data, bytes):
         little = ds.file_meta.TransferSyntaxUID.is_little_endian
+        # Entries of 8 bits may be stored as bytes or as words: the length decides.
         wide = len(data) >= 2 * (count or 1 << 16)
         entries = np.frombuffer(data[: len(data) // 2 * 2 if wide else None], _cell(wide, little))
     else:
@@ -203,6 +205,7 @@ def _looked_up(values: NDArray[Any], table: Dataset, ds: Dataset) -> tuple[NDArr
         first -= 1 << 16
     rounded = np.rint(np.nan_to_num(values)) if values.dtype.kind == "f" else values
     at = np.clip(rounded.astype(np.int64) - first, 0, len(entries) - 1)
+    # Entries may exceed the stated depth.
     return entries.astype(np.uint16)[at], float(max((1 << bits) - 1, int(entries.max())))
 
 

@@ -52,6 +52,7 @@ def read_raster(path: Path) -> ImageArray:
         raise UnreadablePicture("not-an-image") from None
     except Image.DecompressionBombError:
         raise UnreadablePicture("too-large", "pixels") from None
+    # Pillow raises SyntaxError for broken headers.
     except (OSError, SyntaxError, ValueError, LookupError, ArithmeticError, RuntimeError, TypeError):
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
     shown = collapse_channels(pixels)

@@ -69,6 +69,7 @@ def _whole(slide: Any) -> NDArray[np.float32]:
     size = max(round(wide / down), 1), max(round(high / down), 1)
     if size[0] * size[1] * 4 > _MOST_BYTES:
         raise UnreadablePicture("too-large", "slide")
+    # OpenSlide takes the location in pixels of the largest level, whatever level is read.
     region = slide.read_region((left, top), level, size)
     ground = "#" + str(slide.properties.get("openslide.background-color", "FFFFFF"))
     flat = Image.new("RGB", region.size, ground)

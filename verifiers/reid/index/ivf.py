@@ -75,6 +75,7 @@ def write_inverted_lists(
         faiss.IndexFlatL2(dimension), dimension, lists, faiss.ScalarQuantizer.QT_8bit
     )
     learned.own_fields, learned.cp.seed = False, 1
+    # Evenly spaced: the same vectors give the same lists, and the order of the images does not bias them.
     sample = np.linspace(0, count - 1, min(count, _TRAIN_PER_LIST * lists)).astype(np.int64)
     learned.train(np.ascontiguousarray(vectors[sample]))
     paths = []
@@ -83,9 +84,11 @@ def write_inverted_lists(
         end = min(begin + shard, count)
         for start in range(begin, end, _AT_ONCE):
             rows = np.arange(start, min(start + _AT_ONCE, end), dtype=np.int64)
+            # Row numbers as ids, so that every shard returns rows of the whole set.
             index.add_with_ids(np.ascontiguousarray(vectors[start : start + len(rows)]), rows)
         paths.append(place(number))
         faiss.write_index(index, str(paths[-1]))
+        # Codes can be inverted like the embeddings.
         paths[-1].chmod(0o600)
     shards = open_shards(paths)
     return InvertedIndex(shards, *_tune(shards, vectors, lists))

@@ -67,6 +67,7 @@ class VectorSpool:
             return np.frombuffer(b"".join(self._blocks), "<f4").reshape(self._shape)
         self._write()
         with storage_errors():
+            # The memory map does not show what is still buffered.
             self._file.flush()
             return np.memmap(self._file, "<f4", mode="r", shape=self._shape)
 

@@ -165,6 +165,7 @@ def linkage_attack(one: SimilarityPool) -> LinkageAttack:
     return LinkageAttack(
         rs=linkage_rate(one),
         interval=_interval(hits, took),
+        # From two patients on: with one, every probe is assigned to the right patient.
         by_patients=tuple(_draws(one, patients, size, None) for size in sizes if size > 1),
         by_probes=tuple(_by_probes(one, patients)),
     )

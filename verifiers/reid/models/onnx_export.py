@@ -157,6 +157,7 @@ def _average(writer: _Writer, layer: nn.AvgPool2d, maps: str) -> str:
 
 def _padding(writer: _Writer, layer: SamePad, maps: str) -> str:
     left, right, top, bottom = layer.padding
+    # ONNX lists the pads before all axes, then those after.
     pads = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
     return writer.node("Pad", maps, writer.constant(pads))
 
@@ -246,6 +247,7 @@ def _normalize(writer: _Writer, value: str, p: float = 2.0, dim: int = 1, eps: f
     if p != 2.0:
         raise NotImplementedError("Only the Euclidean length is listed")
     length = writer.node("ReduceL2", value, axes=[dim], keepdims=1)
+    # As in torch, eps is a lower limit of the length and not added to it.
     return writer.node("Div", value, writer.node("Max", length, writer.constant(np.float32(eps))))
 
 

@@ -344,6 +344,7 @@ def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:
     """Merge two results for one pair of images: keep the stronger evidence, add the output of the models."""
     if before is None:
         return pair
+    # The model decides a near-duplicate that its hash could not.
     if before.decision == "undecided":
         return replace(pair, bits=before.bits)
     return replace(before, modality=pair.modality, distance=pair.distance, score=pair.score)

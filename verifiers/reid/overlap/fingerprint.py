@@ -144,6 +144,7 @@ def _fingerprint_if_unchanged(image: ImageFile) -> tuple[ImageFingerprint, Image
     files = (image.path, *image.parts)
     before = file_stamp(files)
     fingerprint, picture = _fingerprint(image)
+    # Part of what was read may be old, part of it new.
     if file_stamp(files) != before:
         return ImageFingerprint(trouble=CHANGED), None
     return replace(fingerprint, stamp=before), picture
@@ -185,6 +186,7 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
     if picture.further:
         # The first page still takes part in the comparison, so that its matches count.
         return replace(fingerprint, trouble=FURTHER_PAGES), picture
+    # Embedded as a radiograph, a CT slice would have distances that mean nothing.
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
         return replace(fingerprint, trouble=OTHER_KIND), None
     return fingerprint, picture

@@ -127,6 +127,7 @@ def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Mode
     if not seen.vectors:
         raise UsageError("No image could be looked at by a model", "Name a folder of radiographs or slides")
     with storage_errors():
+        # Created first, since the Parquet writer would use the default mode.
         os.close(os.open(folder / _IMAGES, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         pq.write_table(_table(seen), folder / _IMAGES, write_page_checksum=True)
     files = {_IMAGES: digest_file(folder / _IMAGES)}

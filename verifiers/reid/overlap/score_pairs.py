@@ -80,6 +80,7 @@ def score_pairs(
     else:
         forth, all_forth = _near(one, other, within, neighbours)
         back, all_back = _near(other, one, within, neighbours)
+        # Both directions, as being a nearest neighbor is not symmetric.
         pairs = np.unique(np.hstack([forth, back[::-1]]), axis=1)
         complete = all_forth and all_back
     return _scored(one, other, verifier, pairs, complete)
@@ -178,6 +179,7 @@ def _distances(
     import numpy as np
 
     found = np.empty(len(i))
+    # Blocks of 32 MiB in float64.
     step = max(1, (1 << 22) // one.shape[1])
     for start in range(0, len(i), step):
         part = slice(start, start + step)

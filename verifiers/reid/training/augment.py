@@ -41,6 +41,7 @@ def augment(images: Tensor, how: Augmentation, draw: torch.Generator) -> Tensor:
         [torch.stack([cosine, -sine, across], 1), torch.stack([sine, cosine, down], 1)], 1
     ).to(images.device)
     grid = F.affine_grid(affine, list(images.shape), align_corners=False)
+    # Zeros: black, like the background of a radiograph.
     moved = F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
     gain, lift = (
         one.reshape(-1, 1, 1, 1).to(images.device)

@@ -67,6 +67,7 @@ def write_checkpoint(folder: Path, position: Position, tensors: Mapping[str, Ten
     partial = folder / (FILE + ".part")
     facts = json.dumps({"position": asdict(position), "made_by": made_by})
     save_file(
+        # clone: safetensors refuses tensors that share memory.
         {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
         partial,
         metadata={"state": facts},

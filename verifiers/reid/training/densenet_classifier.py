@@ -114,6 +114,7 @@ class ClassTask:
             said = self.network(given).argmax(1)
         right = (said == self._classes[1]).float()
         weights = self._weights[1][self._classes[1]]
+        # Negated, since the training loop maximizes.
         return -loss, {"validation_loss": loss, "balanced_accuracy": float((right * weights).mean())}
 
     def memory(self) -> dict[str, Tensor]:

@@ -152,6 +152,7 @@ def _adapt(
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], list[Mapping[str, float]]]:
     """Supervised contrastive training on full batches; returns the epoch with the best validation mAP@R."""
     best = start
+    # The start is a candidate as well: training can only improve on it.
     reached = mean_average_precision(_project(other_features, *start), other_patients)
     log: list[Mapping[str, float]] = []
     inputs, labels = torch.from_numpy(features), torch.from_numpy(patients)
@@ -201,6 +202,7 @@ def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict
         The loss.
     """
     given, wanted = torch.from_numpy(values).double(), torch.from_numpy(same).double()
+    # Standardized, so that the optimizer need not find the scale of the values.
     centre, width = given.mean(), given.std().clamp(min=1e-9)
     scaled = (given - centre) / width
     balance = torch.where(wanted > 0, 0.5 / wanted.sum(), 0.5 / (1 - wanted).sum())

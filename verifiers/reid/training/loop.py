@@ -139,6 +139,7 @@ def train_network(
         position = _epoch(task, phase, seed, position, optimizer, best, place)
         position, better = _judge(task, position)
         if better:
+            # Copies, as training continues in place.
             best = {name: tensor.detach().cpu().clone() for name, tensor in task.network.state_dict().items()}
         over = position.epoch + 1 >= phase.epochs or 0 < phase.patience <= position.since
         position = position.next_phase() if over else position.next_epoch()
@@ -165,6 +166,7 @@ def _epoch(
     device = next(task.network.parameters()).device
     total = torch.tensor(position.loss, dtype=torch.float64, device="cpu")
     for step in range(position.step, len(batches)):
+        # Saved before the cancellation is raised, so that no step is lost.
         if place.stops.number:
             _save(task, replace(position, step=step, loss=float(total)), optimizer, best, place)
             place.stops.check()

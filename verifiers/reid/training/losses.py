@@ -61,7 +61,10 @@ class RetrievalTask:
         self.network = self.encoder = build_network(self.facts).to(device)
         self._recipe, self._fit, self._validation, self._device = recipe, fit, validation, device
         self._loss = CrossBatchMemory(
-            ContrastiveLoss(pos_margin=0, neg_margin=recipe.margin), recipe.dimension, recipe.memory
+            # The negative margin is the m of the paper.
+            ContrastiveLoss(pos_margin=0, neg_margin=recipe.margin),
+            recipe.dimension,
+            recipe.memory,
         )
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
@@ -75,6 +78,7 @@ class RetrievalTask:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             vectors = self.network(self._fit.normalised(images))
         labels = torch.from_numpy(self._fit.patients[batch]).to(self._device)
+        # The loss in float32: bfloat16 is too coarse for distances.
         value: Tensor = self._loss(vectors.float(), labels)
         return value
 
@@ -132,6 +136,7 @@ class VerificationTask:
         self.network = PairScore(self.encoder, recipe.dimension).to(device)
         self._recipe, self._fit, self._validation, self._device = recipe, fit, validation, device
         genuine = genuine_pairs(validation.patients)
+        # Drawn once, so that epochs are comparable.
         impostors = impostor_pairs(validation.patients, len(genuine), np.random.default_rng(recipe.seed))
         self._pairs = np.concatenate([genuine, impostors])
 

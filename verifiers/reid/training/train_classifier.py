@@ -149,6 +149,7 @@ def _counts(fit: ClassifiedDataset, validation: ClassifiedDataset) -> dict[str, 
 def _documents(
     config: ModelConfig, recipe: ClassRecipe, training: Mapping[str, Any], learned: TrainedModel
 ) -> dict[str, bytes]:
+    # The epoch whose weights were kept.
     best = min(learned.log, key=lambda entry: entry["validation_loss"])
     network = str(config.network["name"])
     text = _CARD.format(

@@ -20,6 +20,7 @@ class Bottleneck(nn.Module):
         outputs = width * EXPANSION
         self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
+        # The stride is in the 3x3 convolution, as in torchvision's weights.
         self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)

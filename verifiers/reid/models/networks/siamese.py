@@ -48,6 +48,7 @@ class SiameseRetrieval(nn.Module):
         self.backbone = ResNet(depths, width)
         self.mean = GridPool(size // 32, grid)
         self.largest = GridPool(size // 32, grid, largest=True)
+        # Shared by both poolings: the paper reduces 2048 maps, not 4096, to 100.
         self.maps = nn.Conv2d(self.backbone.channels, MAPS, 1, bias=False)
         length = 2 * MAPS * grid**2
         self.first = nn.Sequential(
