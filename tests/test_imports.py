@@ -125,7 +125,7 @@ def step_of(name: str, room: str) -> str:
     return "" if first not in ORDER[room] and "" in ORDER[room] else first
 
 
-def test_rooms_import_one_way_and_name_their_package_in_full() -> None:
+def test_packages_import_in_one_direction_with_absolute_names() -> None:
     wrong = []
     for name in modules():
         allowed = ROOMS[: ROOMS.index(name.split(".")[0]) + 1]
@@ -138,7 +138,7 @@ def test_rooms_import_one_way_and_name_their_package_in_full() -> None:
     assert wrong == []
 
 
-def test_rooms_inside_a_room_import_one_way() -> None:
+def test_subpackages_import_in_one_direction() -> None:
     wrong = []
     for room, order in ORDER.items():
         inside = [name for name in modules() if name.startswith(f"{room}.")]
@@ -150,7 +150,7 @@ def test_rooms_inside_a_room_import_one_way() -> None:
     assert wrong == []
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_no_import_cycles_exist() -> None:
     """Files that import nothing but what was taken away are taken away; what is left is in circles."""
     left = {name: arrows(name) for name in modules()}
     while free := [name for name, ahead in left.items() if not ahead & left.keys()]:
@@ -162,7 +162,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert sorted(back) == []
 
 
-def test_libraries_of_extras_are_imported_where_they_are_used() -> None:
+def test_libraries_of_extras_are_imported_where_used() -> None:
     """So that every module that a run without extras reaches can be imported without them."""
     at_hand = base_libraries() | sys.stdlib_module_names | {"medsanitize"}
     wrong = [
@@ -175,7 +175,7 @@ def test_libraries_of_extras_are_imported_where_they_are_used() -> None:
     assert wrong == []
 
 
-def test_the_packages_of_the_wheel_are_those_of_the_tree() -> None:
+def test_the_wheel_lists_the_packages_of_the_tree() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     found = {f"medsanitize.{name}" for name, path in modules().items() if path.name == "__init__.py"}
     assert listed == found | {"medsanitize"}

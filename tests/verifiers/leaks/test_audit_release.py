@@ -50,7 +50,7 @@ def make_release(
     return root
 
 
-def test_a_clean_release_passes_and_says_that_no_search_was_made(made: ModuleType, tmp_path: Path) -> None:
+def test_a_clean_release_passes_and_states_that_no_search_was_run(made: ModuleType, tmp_path: Path) -> None:
     audit = audit_release(make_release(made, tmp_path))
 
     assert (audit.findings, audit.objects, audit.sampled, audit.identifiers) == (
@@ -61,7 +61,7 @@ def test_a_clean_release_passes_and_says_that_no_search_was_made(made: ModuleTyp
     )
 
 
-def test_with_a_search_a_clean_release_passes_it(made: ModuleType, tmp_path: Path) -> None:
+def test_a_clean_release_passes_a_search(made: ModuleType, tmp_path: Path) -> None:
     audit = audit_release(
         make_release(made, tmp_path), build_identifier_search([KnownValue("name", "Doe^John")])
     )
@@ -81,7 +81,7 @@ def test_a_known_name_in_the_report_is_found(made: ModuleType, tmp_path: Path) -
     )
 
 
-def test_a_file_that_the_manifest_does_not_list_is_found(made: ModuleType, tmp_path: Path) -> None:
+def test_a_file_missing_in_the_manifest_is_found(made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path)
     (release / "data" / "extra.dcm").write_bytes(b"x")
 
@@ -99,15 +99,13 @@ def test_a_missing_file_is_found(made: ModuleType, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "parts", ["x", "[1]", '[["a", "b", "c"]]', "[]", '[["a", Infinity, "c"]]', "[" * 5000]
 )
-def test_parts_that_are_not_listed_as_they_must_be_are_found(
-    parts: str, made: ModuleType, tmp_path: Path
-) -> None:
+def test_wrongly_listed_parts_are_found(parts: str, made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path, lambda row: replace(row, kind="slide", parts=parts))
 
     assert not audit_release(release).passed
 
 
-def test_a_path_that_leaves_the_release_is_found_and_not_followed(
+def test_a_path_outside_the_release_is_found_and_not_followed(
     made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "require_safe", str)  # who made this release does not keep to the layout
@@ -136,7 +134,7 @@ def test_a_changed_byte_is_found(made: ModuleType, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "column", ["modality", "study", "series", "instance", "sop_class", "transfer_syntax"]
 )
-def test_a_manifest_that_says_other_than_the_object_is_found(
+def test_a_manifest_that_contradicts_the_object_is_found(
     made: ModuleType, tmp_path: Path, column: str
 ) -> None:
     release = make_release(made, tmp_path, lambda row: replace(row, **{column: "2.25.1"}))
@@ -144,14 +142,14 @@ def test_a_manifest_that_says_other_than_the_object_is_found(
     assert {finding.rule for _, finding in audit_release(release).findings} == {"audit:manifest"}
 
 
-def test_rows_of_patients_that_are_not_the_sums_are_found(made: ModuleType, tmp_path: Path) -> None:
+def test_wrong_sums_in_patient_rows_are_found(made: ModuleType, tmp_path: Path) -> None:
     release = make_release(made, tmp_path)
     write_patients([replace(next(count_patients(release)), objects=7)], release, metadata={})
 
     assert [finding for _, finding in audit_release(release).findings] == [Finding("file", "audit:manifest")]
 
 
-def test_what_pydicom_cannot_read_is_found_though_we_could(made: ModuleType, tmp_path: Path) -> None:
+def test_a_file_that_only_pydicom_cannot_read_is_found(made: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "object.dcm"
     data = made.as_bytes(made.released())
     start = data.index(b"\x08\0\x05\0CS")

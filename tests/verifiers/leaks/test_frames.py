@@ -30,19 +30,19 @@ def bare(tile: bytes) -> bytes:
     return tile.replace(tile[2 : tile.index(b"\xff\xdb")], b"")
 
 
-def test_a_vendors_slide_and_its_dicom_have_one_digest(tmp_path: Path) -> None:
+def test_a_vendor_slide_and_its_dicom_have_the_same_digest(tmp_path: Path) -> None:
     path = tmp_path / "x.svs"
     path.write_bytes(bytes(slides.aperio().data))
     assert digest(slides.dicom()) == tile_digest(path, ()) is not None
 
 
-def test_comments_in_frames_and_their_padding_change_nothing() -> None:
+def test_comments_in_frames_and_padding_do_not_change_the_digest() -> None:
     tiles = slides.tiles(slides.levels()[0])
     assert {len(tile) % 2 for tile in tiles} == {0, 1}
     assert digest(slides.dicom([bare(tile) for tile in tiles])) == digest(slides.dicom(tiles))
 
 
-def test_sparse_tiles_are_taken_row_by_row() -> None:
+def test_sparse_tiles_are_digested_row_by_row() -> None:
     tiles = slides.tiles(slides.levels()[0])
     order = [5, 3, 0, *(n for n in range(len(tiles)) if n not in (5, 3, 0))]
     data = slides.dicom([tiles[number] for number in order])
@@ -69,13 +69,13 @@ def test_other_tiles_have_another_digest(change: str) -> None:
     assert digest(slides.dicom(other)) != digest(slides.dicom())
 
 
-def test_the_digest_of_pixels_is_not_that_of_tiles() -> None:
+def test_pixel_and_tile_digests_differ() -> None:
     out = io.BytesIO()
     slides.dicom().save_as(out, enforce_file_format=True)
     assert pixel_digest(out.getvalue()) not in (None, frames_digest(read(out.getvalue())))
 
 
-def test_other_objects_and_plain_samples_have_none() -> None:
+def test_other_objects_and_uncompressed_frames_have_no_tile_digest() -> None:
     other = slides.dicom()
     other.SOPClassUID = "1.2.840.10008.5.1.4.1.1.7"
     plain = slides.dicom()
@@ -83,7 +83,7 @@ def test_other_objects_and_plain_samples_have_none() -> None:
     assert (digest(other), digest(plain)) == (None, None)
 
 
-def test_frames_in_several_fragments_have_none() -> None:
+def test_fragmented_frames_have_no_tile_digest() -> None:
     data = slides.dicom()
     data.PixelData = encapsulate(slides.tiles(slides.levels()[0]), fragments_per_frame=2, has_bot=False)
     assert digest(data) is None

@@ -41,20 +41,20 @@ def by_hand(rows: list[Row]) -> EquivalenceClasses:
         max_size=25,
     )
 )
-def test_groups_are_those_counted_by_hand(tmp_path_factory: object, rows: list[Row]) -> None:
+def test_groups_match_a_manual_count(tmp_path_factory: object, rows: list[Row]) -> None:
     folder = tmp_path_factory.mktemp("t")  # type: ignore[attr-defined]
     path = table_of(folder, rows)
     told = QuasiIdentifiers(path, "who", ('a "quoted" name', "b"))
     assert equivalence_classes([told], FEW) == by_hand(rows)
 
 
-def test_nothing_is_left_beside_the_table(tmp_path: Path) -> None:
+def test_no_file_is_left_next_to_the_table(tmp_path: Path) -> None:
     path = table_of(tmp_path, [("A", "60", "F")])
     assert equivalence_classes([QuasiIdentifiers(path, "who", ("b",))], FEW) == EquivalenceClasses(1, 1, 1, 1)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_two_tables_say_of_a_patient_adds_up(tmp_path: Path) -> None:
+def test_values_of_two_tables_about_a_patient_are_combined(tmp_path: Path) -> None:
     ages = table_of(
         tmp_path, [(who, age, None) for who, age in zip("ABCD", ("60", "60", "61", "61"), strict=True)]
     )
@@ -69,14 +69,14 @@ def test_what_two_tables_say_of_a_patient_adds_up(tmp_path: Path) -> None:
     assert (alone, together) == ([2, 2], EquivalenceClasses(4, 4, 1, 4))
 
 
-def test_the_same_said_by_two_tables_does_not_cancel(tmp_path: Path) -> None:
+def test_equal_values_of_two_tables_do_not_cancel(tmp_path: Path) -> None:
     rows: list[Row] = [("A", "60", "F"), ("B", "61", "M")]
     paths = [table_of(tmp_path, rows, name) for name in ("t", "u")]
     told = [QuasiIdentifiers(path, "who", ('a "quoted" name', "b")) for path in paths]
     assert equivalence_classes(told, FEW) == EquivalenceClasses(2, 2, 1, 2)
 
 
-def test_words_of_the_folder_are_no_values_of_the_table(tmp_path: Path) -> None:
+def test_folder_names_are_not_values_of_the_table(tmp_path: Path) -> None:
     folder = tmp_path / "b=M" / "[t]*"
     folder.mkdir(parents=True)
     path = table_of(folder, [("A", None, "F"), ("B", None, "M")])

@@ -31,7 +31,7 @@ GROUNDS = {
 @pytest.mark.parametrize("place", [0, 1, CHUNK - 9, CHUNK + 2, 2 * CHUNK - 60])
 @pytest.mark.parametrize("wide", [False, True], ids=["ASCII", "UTF-16"])
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: bool, place: int) -> None:
+def test_known_values_are_found_in_any_sample_data(ground: str, *, wide: bool, place: int) -> None:
     samples = bytearray(GROUNDS[ground].tobytes())
     for value in ("1.3.6.1.4.1.99999.8.4711.1", "ZEBROWSKI^XAVERINE", "qx12345678"):
         spelled = b"\xfe\xfe" + (value.encode("utf-16-le") if wide else value.encode()) + b"\xfe\xfe"
@@ -55,7 +55,7 @@ def test_what_is_known_is_found_in_samples_of_any_look(ground: str, *, wide: boo
         ),
     ],
 )
-def test_values_filled_up_with_nuls_are_found_as_without_the_sieve(spelled: bytes) -> None:
+def test_nul_padded_values_are_found_as_without_the_prefilter(spelled: bytes) -> None:
     known = [KnownValue("name", "Müllerßon^Jürgen"), KnownValue("id", "KH-4711-00815")]
     net = build_identifier_search([*known, KnownValue("name", "Zebrowski^Xaverine")])
     samples = b"\xfe\xff" * 5000 + spelled + b"\xfe\xff" * 5000
@@ -63,7 +63,7 @@ def test_values_filled_up_with_nuls_are_found_as_without_the_sieve(spelled: byte
     assert list(net.hits_in_samples(samples, 0, len(samples))) == list(net.hits(samples)) != []
 
 
-def test_no_more_than_a_chunk_is_taken_out_of_a_file_at_a_time() -> None:
+def test_at_most_one_chunk_of_a_file_is_read_at_a_time() -> None:
     taken: list[int] = []
 
     class Told(bytes):

@@ -56,7 +56,7 @@ def test_bytes_and_path_give_the_same_digest() -> None:
     assert pixel_digest(path.read_bytes()) == pixel_digest(path)
 
 
-def test_odd_colour_images_agree_across_byte_orders() -> None:
+def test_odd_sized_color_images_agree_across_byte_orders() -> None:
     little, big = path_of("SC_rgb_small_odd.dcm"), path_of("SC_rgb_small_odd_big_endian.dcm")
 
     assert pixel_digest(little) == pixel_digest(big)
@@ -70,7 +70,7 @@ def test_a_deflated_image_has_the_digest_of_the_plain_one() -> None:
 
 
 @pytest.mark.parametrize("syntax", [RLELossless, JPEG2000Lossless])
-def test_colour_frames_agree_with_their_compressed_form(syntax: pydicom.uid.UID) -> None:
+def test_color_frames_agree_with_their_compressed_form(syntax: pydicom.uid.UID) -> None:
     plain = colour()
     squeezed = colour()
     squeezed.compress(syntax, generate_instance_uid=False)
@@ -78,7 +78,7 @@ def test_colour_frames_agree_with_their_compressed_form(syntax: pydicom.uid.UID)
     assert pixel_digest(written(squeezed)) == pixel_digest(written(plain))
 
 
-def test_colour_by_plane_has_the_digest_of_colour_by_pixel() -> None:
+def test_color_by_plane_has_the_digest_of_color_by_pixel() -> None:
     by_pixel, by_plane = colour(), colour()
     samples = np.frombuffer(by_plane.PixelData, dtype=np.uint8).reshape(2, 64 * 48, 3)
     by_plane.PlanarConfiguration = 1
@@ -87,7 +87,7 @@ def test_colour_by_plane_has_the_digest_of_colour_by_pixel() -> None:
     assert pixel_digest(written(by_plane)) == pixel_digest(written(by_pixel))
 
 
-def test_padding_does_not_count_and_a_changed_sample_does() -> None:
+def test_padding_is_ignored_and_a_changed_sample_is_not() -> None:
     original = colour(frames=1)
     original.Rows = original.Columns = 3
     original.PixelData = bytes(range(27)) + b"\0"
@@ -100,7 +100,7 @@ def test_padding_does_not_count_and_a_changed_sample_does() -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 256), (256, 64)])
-def test_the_same_bytes_in_another_shape_are_another_image(rows: int, columns: int) -> None:
+def test_the_same_bytes_in_another_shape_have_another_digest(rows: int, columns: int) -> None:
     data_set = pydicom.dcmread(path_of("CT_small.dcm"))
     data_set.Rows, data_set.Columns = rows, columns
 
@@ -108,7 +108,7 @@ def test_the_same_bytes_in_another_shape_are_another_image(rows: int, columns: i
 
 
 @pytest.mark.parametrize("name", ["reportsi.dcm", "MR_truncated.dcm", "J2K_pixelrep_mismatch.dcm"])
-def test_what_has_no_pixels_or_cannot_be_decoded_has_no_digest(name: str) -> None:
+def test_objects_without_decodable_pixels_have_no_digest(name: str) -> None:
     assert pixel_digest(path_of(name)) is None
 
 

@@ -42,7 +42,7 @@ def written(data_set: pydicom.Dataset) -> bytes:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_PART_10_OR_CUT])
-def test_it_finds_the_elements_that_pydicom_finds(name: str) -> None:
+def test_the_reader_finds_the_elements_that_pydicom_finds(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = tags_by_pydicom(pydicom.dcmread(FOLDER / name))
@@ -54,7 +54,7 @@ def test_it_finds_the_elements_that_pydicom_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_PART_10_OR_CUT])
-def test_it_finds_the_values_that_pydicom_finds(name: str) -> None:
+def test_the_reader_finds_the_values_that_pydicom_finds(name: str) -> None:
     data_set = pydicom.dcmread(FOLDER / name)
     theirs = {}
     for tag in data_set.keys():  # noqa: SIM118 - a data set iterates over elements, not tags
@@ -69,12 +69,12 @@ def test_it_finds_the_values_that_pydicom_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_PART_10_OR_CUT & set(NAMES)))
-def test_a_file_with_bytes_unaccounted_for_is_refused(name: str) -> None:
+def test_a_file_with_unaccounted_bytes_is_rejected(name: str) -> None:
     with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(FOLDER / name)
 
 
-def test_the_refusal_names_the_rule_and_no_value() -> None:
+def test_the_error_states_the_rule_and_no_value() -> None:
     data = (FOLDER / "CT_small.dcm").read_bytes()
 
     with pytest.raises(dicom_reader.MalformedFile, match=r"\(length\)"):
@@ -82,7 +82,7 @@ def test_the_refusal_names_the_rule_and_no_value() -> None:
 
 
 @given(cut=st.integers(min_value=1, max_value=2000))
-def test_a_cut_file_is_read_only_when_the_cut_falls_between_elements(cut: int) -> None:
+def test_a_truncated_file_is_read_only_if_cut_between_elements(cut: int) -> None:
     data = (FOLDER / "reportsi.dcm").read_bytes()
     ends = {end for _, _, _, end, item in dicom_reader.read(data).elements if item < 0}
 
@@ -96,7 +96,7 @@ def test_a_cut_file_is_read_only_when_the_cut_falls_between_elements(cut: int) -
 
 
 @given(data=st.data())
-def test_flipped_bytes_are_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
+def test_flipped_bytes_are_read_or_rejected(data: st.DataObject) -> None:
     original = (FOLDER / "nested_priv_SQ.dcm").read_bytes()
     flipped = bytearray(original)
     for place in data.draw(st.lists(st.integers(0, len(original) - 1), min_size=1, max_size=6)):
@@ -110,21 +110,21 @@ def test_flipped_bytes_are_read_or_refused_and_nothing_else(data: st.DataObject)
     assert all(start <= end <= len(parsed.buffer) for _, _, start, end, _ in parsed.elements)
 
 
-def test_trailing_bytes_after_the_last_element_are_refused() -> None:
+def test_trailing_bytes_after_the_last_element_are_rejected() -> None:
     data = (FOLDER / "MR_small.dcm").read_bytes()
 
     with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(data + b"DOE^JOHN")
 
 
-def test_trailing_bytes_after_encapsulated_pixel_data_are_refused() -> None:
+def test_trailing_bytes_after_encapsulated_pixel_data_are_rejected() -> None:
     data = (FOLDER / "MR_small_RLE.dcm").read_bytes()
 
     with pytest.raises(dicom_reader.MalformedFile):
         dicom_reader.read(data + b"DOE^JOHN")
 
 
-def test_an_item_that_is_longer_than_its_sequence_is_refused() -> None:
+def test_an_item_longer_than_its_sequence_is_rejected() -> None:
     item = struct.pack("<HHL", 0xFFFE, 0xE000, 20) + bytes(8)
     sequence = struct.pack("<HH2sHL", 0x0008, 0x1140, b"SQ", 0, len(item)) + item
 
@@ -132,7 +132,7 @@ def test_an_item_that_is_longer_than_its_sequence_is_refused() -> None:
         dicom_reader.read(_part_10(sequence))
 
 
-def test_nesting_beyond_the_limit_is_refused_and_does_not_exhaust_the_stack() -> None:
+def test_nesting_beyond_the_limit_is_rejected_without_stack_overflow() -> None:
     opening = struct.pack("<HH2sHL", 0x0008, 0x1140, b"SQ", 0, 0xFFFFFFFF) + struct.pack(
         "<HHL", 0xFFFE, 0xE000, 0xFFFFFFFF
     )
@@ -141,7 +141,7 @@ def test_nesting_beyond_the_limit_is_refused_and_does_not_exhaust_the_stack() ->
         dicom_reader.read(_part_10(opening * 100_000))
 
 
-def test_elements_out_of_order_are_told() -> None:
+def test_elements_out_of_order_are_reported() -> None:
     late = struct.pack("<HH2sH", 0x0010, 0x0020, b"LO", 2) + b"P1"
     early = struct.pack("<HH2sH", 0x0008, 0x0060, b"CS", 2) + b"CT"
 
@@ -150,7 +150,7 @@ def test_elements_out_of_order_are_told() -> None:
     assert [parsed.path(index) for index in parsed.unordered] == ["(0008,0060)"]
 
 
-def test_a_deflated_data_set_is_inflated_up_to_the_limit_only() -> None:
+def test_a_deflated_data_set_is_inflated_only_up_to_the_limit() -> None:
     element = struct.pack("<HH2sHL", 0x7FE0, 0x0010, b"OB", 0, 1 << 20) + bytes(1 << 20)
     deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = _part_10(deflater.compress(element) + deflater.flush(), "1.2.840.10008.1.2.1.99")
@@ -159,7 +159,7 @@ def test_a_deflated_data_set_is_inflated_up_to_the_limit_only() -> None:
         dicom_reader.read(data, inflated_bytes=1 << 19)
 
 
-def test_bytes_after_a_deflated_stream_are_refused() -> None:
+def test_bytes_after_a_deflated_stream_are_rejected() -> None:
     element = struct.pack("<HH2sH", 0x0008, 0x0060, b"CS", 2) + b"CT"
     deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
     stream = deflater.compress(element) + deflater.flush()
@@ -168,7 +168,7 @@ def test_bytes_after_a_deflated_stream_are_refused() -> None:
         dicom_reader.read(_part_10(stream + b"DOE^JOHN", "1.2.840.10008.1.2.1.99"))
 
 
-def test_a_large_file_is_mapped_and_not_loaded(tmp_path: Path) -> None:
+def test_a_large_file_is_memory_mapped(tmp_path: Path) -> None:
     size = dicom_reader.MAPPED_BYTES + 2
     path = tmp_path / "large.dcm"
     path.write_bytes(_part_10(struct.pack("<HH2sHL", 0x7FE0, 0x0010, b"OW", 0, size) + bytes(size)))

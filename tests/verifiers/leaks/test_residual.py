@@ -178,7 +178,7 @@ def test_other_identifiers_are_found_at_any_depth(
         "smith chest",
     ],
 )
-def test_what_only_looks_like_an_identifier_of_another_patient_passes(
+def test_values_that_only_resemble_an_identifier_of_another_patient_pass(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str
 ) -> None:
     data_set = made.released()
@@ -187,7 +187,7 @@ def test_what_only_looks_like_an_identifier_of_another_patient_passes(
     assert audited(made, search, data_set, tmp_path) == ()
 
 
-def test_an_id_of_digits_is_no_finding_in_a_number_or_a_time(
+def test_a_numeric_id_is_not_matched_in_numbers_and_times(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
@@ -196,11 +196,11 @@ def test_an_id_of_digits_is_no_finding_in_a_number_or_a_time(
     assert audited(made, search, data_set, tmp_path) == ()
 
 
-def test_what_is_too_short_or_too_common_is_counted(search: IdentifierSearch) -> None:
+def test_too_short_or_too_common_identifiers_are_counted(search: IdentifierSearch) -> None:
     assert search.not_searched == {"id": 2, "name": 2}
 
 
-def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
+def test_a_name_of_two_letters_is_searched_only_for_its_patient_and_counted(
     made: ModuleType, tmp_path: Path
 ) -> None:
     data_set = made.released()
@@ -237,7 +237,7 @@ def test_a_name_of_two_letters_is_sought_in_its_own_patient_only_and_counted(
     ],
 )
 @pytest.mark.parametrize("place", ["top", "nested"])
-def test_every_token_of_the_own_patient_is_found_in_text(
+def test_every_token_of_the_objects_patient_is_found_in_text(
     made: ModuleType,
     search: IdentifierSearch,
     tmp_path: Path,
@@ -266,7 +266,7 @@ def test_every_token_of_the_own_patient_is_found_in_text(
         ("StationName", "ANON-ABCD2345"),
     ],
 )
-def test_ordinary_values_of_an_unluckily_named_patient_pass(
+def test_ordinary_values_pass_for_a_patient_named_like_them(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, keyword: str, value: str
 ) -> None:
     data_set = made.released()
@@ -275,7 +275,7 @@ def test_ordinary_values_of_an_unluckily_named_patient_pass(
     assert audited(made, search, data_set, tmp_path) == ()
 
 
-def test_a_known_date_passes_where_the_shift_may_have_made_it(
+def test_a_known_date_passes_if_a_date_shift_can_produce_it(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
@@ -322,7 +322,7 @@ def test_accents_do_not_hide_a_token(
         (lambda d: setattr(d, "PixelData", d.PixelData + b"xy"), Finding("pixels", "audit:structure")),
     ],
 )
-def test_each_thing_an_object_may_not_be_made_of_is_found(
+def test_each_forbidden_construct_of_an_object_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant, finding: Finding
 ) -> None:
     data_set = made.released()
@@ -342,7 +342,7 @@ def test_a_group_length_is_found(made: ModuleType, search: IdentifierSearch, tmp
     assert findings == (Finding("(0008,0000)", "audit:structure"),)
 
 
-def test_an_instance_named_differently_in_the_file_meta_is_found(
+def test_a_different_instance_uid_in_the_file_meta_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     path = made.saved(made.released(), tmp_path)
@@ -355,7 +355,7 @@ def test_an_instance_named_differently_in_the_file_meta_is_found(
     assert Finding("(0002,0003)", "audit:uid") in findings
 
 
-def test_a_private_block_that_the_policy_keeps_passes(
+def test_a_private_block_kept_by_the_policy_passes(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     data_set = made.released()
@@ -365,7 +365,7 @@ def test_a_private_block_that_the_policy_keeps_passes(
     assert audit_object(made.saved(data_set, tmp_path), own=OWN, search=search, expected=expected) == ()
 
 
-def test_a_file_that_is_not_what_its_record_says_is_found(
+def test_a_file_that_contradicts_its_record_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
     path = made.saved(made.released(), tmp_path)
@@ -493,11 +493,11 @@ def test_evidence_is_searched_as_text_and_as_tables(search: IdentifierSearch, tm
     assert found == [[], ["audit:name"], ["audit:id"]]
 
 
-def test_a_search_shows_nothing_of_what_it_searches(search: IdentifierSearch) -> None:
+def test_the_repr_of_a_search_shows_no_identifiers(search: IdentifierSearch) -> None:
     assert repr(search) == "IdentifierSearch(...)"
 
 
-def test_a_search_can_be_sent_to_a_worker(search: IdentifierSearch, tmp_path: Path) -> None:
+def test_a_search_can_be_pickled_for_a_worker(search: IdentifierSearch, tmp_path: Path) -> None:
     path = tmp_path / "note.txt"
     path.write_text("JOHN DOE")
     audit_file(path, search)
@@ -506,7 +506,7 @@ def test_a_search_can_be_sent_to_a_worker(search: IdentifierSearch, tmp_path: Pa
     assert [finding.rule for finding in audit_file(path, sent)] == ["audit:name"]
 
 
-def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path) -> None:
+def test_many_patients_are_searched_with_several_automata(tmp_path: Path) -> None:
     search = build_identifier_search(KnownValue("id", f"PX-{number:07d}") for number in range(120_000))
     path = tmp_path / "note.txt"
     path.write_text("PX-0000001 PX-0119999")
@@ -524,7 +524,7 @@ def test_many_patients_need_several_automata_and_all_are_searched(tmp_path: Path
         lambda data_set: setattr(data_set, "PixelData", data_set.PixelData[:-100]),
     ],
 )
-def test_faults_that_tell_nothing_of_anybody_pass(
+def test_defects_without_identifiers_pass(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant
 ) -> None:
     data_set = made.released()

@@ -20,13 +20,13 @@ PIECES = st.lists(st.sampled_from([b"a", b"B", b" ", b".", b"\x80", b"abcabcab"]
 
 
 @given(PIECES, st.sampled_from([LETTERS, LETTERS + b"\xc3"]))
-def test_every_run_that_a_regular_expression_finds_is_let_through(chunk: bytes, letters: bytes) -> None:
+def test_every_run_found_by_a_regular_expression_passes_the_prefilter(chunk: bytes, letters: bytes) -> None:
     through = list(candidate_runs(chunk, byte_table(letters) or b""))
     assert_let_through(chunk, through)
 
 
 @pytest.mark.parametrize("place", range(BLOCK - 12, BLOCK + 4))
-def test_a_run_at_the_border_of_two_blocks_is_let_through(place: int) -> None:
+def test_a_run_at_a_block_border_passes_the_prefilter(place: int) -> None:
     chunk = bytes(place) + b"abcabcabc" + bytes(BLOCK)
     assert_let_through(chunk, list(candidate_runs(chunk, TABLE)))
 
@@ -50,7 +50,7 @@ def test_a_known_name_in_image_data_is_found(before: int, spelled: bytes) -> Non
     assert [(hit.start, hit.rule) for hit in net.long_hits(chunk, 0)] == [(before, "name")]
 
 
-def test_a_black_ground_is_not_let_through() -> None:
+def test_a_black_background_does_not_pass_the_prefilter() -> None:
     table = byte_table(b"abc\0") or b""
     assert list(candidate_runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
     assert sum(map(len, candidate_runs(bytes(8 * BLOCK), table))) < LONG
@@ -63,7 +63,7 @@ def test_a_uid_in_image_data_is_found() -> None:
     assert {hit.rule for hit in net.long_hits(FOLD + b"1.2.392.200036.9116.7" + FOLD, 0)} == {"uid"}
 
 
-def test_values_of_too_many_different_bytes_are_searched_without_the_sieve() -> None:
+def test_values_of_too_many_different_bytes_bypass_the_prefilter() -> None:
     names = [
         KnownValue("name", "".join(map(chr, range(start, start + 12)))) for start in range(0x4E00, 0x5200, 12)
     ]

@@ -90,11 +90,11 @@ def picture() -> bytes:
         (b"<x:xmpmeta>", "audit:metadata"),
     ],
 )
-def test_what_is_hidden_is_found(hidden: bytes, rule: str, tmp_path: Path) -> None:
+def test_hidden_identifiers_are_found(hidden: bytes, rule: str, tmp_path: Path) -> None:
     assert rule in rules(staged("aperio", tmp_path, behind=hidden))
 
 
-def test_what_the_run_knows_is_found_everywhere(tmp_path: Path) -> None:
+def test_identifiers_known_to_the_run_are_found_everywhere(tmp_path: Path) -> None:
     search = build_identifier_search(
         [KnownValue("name", "Quixleyvane^Zyphora"), KnownValue("id", "MRN7734190")]
     )
@@ -102,7 +102,7 @@ def test_what_the_run_knows_is_found_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", b"x", b"xy"])
-def test_a_word_of_the_source_is_found_coded_within_image_data(before: bytes, tmp_path: Path) -> None:
+def test_a_word_of_the_source_is_found_encoded_within_image_data(before: bytes, tmp_path: Path) -> None:
     one = staged("aperio", tmp_path)
     data = one.main.read_bytes()
     place = data.index(b"\xff\xda") + 300
@@ -121,7 +121,7 @@ def test_a_comment_in_a_tile_is_found(tmp_path: Path) -> None:
     assert "audit:tile-metadata" in rules(uncleaned)
 
 
-def test_a_label_that_stayed_is_found(tmp_path: Path) -> None:
+def test_a_remaining_label_is_found(tmp_path: Path) -> None:
     source = saved(slides.aperio(), tmp_path)[0]
     uncleaned = StagedSlide(
         source, sha256(source.read_bytes()).hexdigest(), SlideRecord("aperio", ((256, 256),))
@@ -137,13 +137,13 @@ def test_a_label_that_stayed_is_found(tmp_path: Path) -> None:
         SlideRecord("aperio", ((256, 256),), 0.5, 40),
     ],
 )
-def test_a_record_that_says_something_else_is_found(stated: SlideRecord, tmp_path: Path) -> None:
+def test_a_contradicting_record_is_found(stated: SlideRecord, tmp_path: Path) -> None:
     one = staged("aperio", tmp_path)
     other = StagedSlide(one.main, one.sha256, stated, one.parts, one.sources)
     assert rules(other) == {"audit:viewer"}
 
 
-def test_other_pixels_than_the_source_has_are_found(tmp_path: Path) -> None:
+def test_pixels_that_differ_from_the_source_are_found(tmp_path: Path) -> None:
     one = staged("aperio", tmp_path)
     data = bytearray(one.main.read_bytes())
     scan = data.index(b"\xff\xda") + 400
@@ -165,7 +165,7 @@ def test_a_missing_file_is_found(tmp_path: Path) -> None:
     assert "audit:missing" in rules(one)
 
 
-def test_tiles_have_one_digest_cleaned_or_not_and_in_any_container(tmp_path: Path) -> None:
+def test_tiles_have_one_digest_in_any_container_cleaned_or_not(tmp_path: Path) -> None:
     digests = set()
     for kind in ("aperio", "aperio-gt450", "generic", "leica", "philips", "ome", "mirax"):
         one = staged(kind, tmp_path / kind)
@@ -177,7 +177,7 @@ def test_tiles_have_one_digest_cleaned_or_not_and_in_any_container(tmp_path: Pat
 # -- lists of channels --------------------------------------------------------------------
 
 
-def test_a_list_of_channels_in_another_order_is_found(tmp_path: Path) -> None:
+def test_a_reordered_channel_list_is_found(tmp_path: Path) -> None:
     one = staged("afi", tmp_path)
     first, second = b"_1_DAPI.svs", b"_2.svs"
     listed = one.main.read_bytes().replace(first, b"#").replace(second, first).replace(b"#", second)
@@ -185,27 +185,27 @@ def test_a_list_of_channels_in_another_order_is_found(tmp_path: Path) -> None:
     assert "audit:viewer" in rules(one)
 
 
-def test_a_list_that_names_another_file_is_found(tmp_path: Path) -> None:
+def test_a_channel_list_with_another_file_is_found(tmp_path: Path) -> None:
     one = staged("afi", tmp_path)
     one.main.write_bytes(one.main.read_bytes().replace(b"_2.svs", b"_3.svs"))
     assert {"audit:viewer", "audit:structure"} <= rules(one)
 
 
-def test_a_label_left_in_a_channel_is_found(tmp_path: Path) -> None:
+def test_a_label_remaining_in_a_channel_is_found(tmp_path: Path) -> None:
     one = staged("afi", tmp_path)
     one.files[2].write_bytes(one.sources[2].read_bytes())
     assert {"audit:picture", "audit:digest", "audit:source-text"} <= rules(one)
 
 
-def test_labels_drawn_anew_in_channels_pass(tmp_path: Path) -> None:
+def test_regenerated_labels_in_channels_pass(tmp_path: Path) -> None:
     assert rules(staged("afi", tmp_path, policy=WholeSlides(label="replace"))) == set()
 
 
-def test_what_a_list_hides_is_found(tmp_path: Path) -> None:
+def test_text_hidden_in_a_channel_list_is_found(tmp_path: Path) -> None:
     assert "audit:date" in rules(staged("afi", tmp_path, behind=b"<!-- 2026-03-14 -->"))
 
 
-def test_channels_have_the_digests_of_their_own_slides(tmp_path: Path) -> None:
+def test_channels_have_the_digests_of_their_slides(tmp_path: Path) -> None:
     one = staged("afi", tmp_path / "a")
     whole, *channels = tile_digests(one.main, one.files[1:])
     assert tile_digests(one.sources[0], one.sources[1:]) == (whole, *channels)

@@ -13,7 +13,7 @@ PARTS = st.sampled_from([b"2026-03-14", b"1.2.26", b"20260314T133722", b"13:37:2
 @given(st.one_of(NEAR_DATES, st.lists(PARTS, max_size=6).map(b"".join)))
 @example(b"1.2.26")
 @example(b"x13:37:22x")
-def test_dates_are_found_in_runs_where_a_look_at_every_byte_finds_them(data: bytes) -> None:
+def test_dates_in_runs_are_found_as_by_a_bytewise_search(data: bytes) -> None:
     everywhere = slide_hidden_data._DATE.search(data) or slide_hidden_data._TIME.search(data)
 
     assert ("date" in slide_hidden_data._in_text(data, frozenset())) == bool(everywhere)

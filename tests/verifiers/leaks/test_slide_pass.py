@@ -42,7 +42,7 @@ def test_a_word_of_the_source_is_found_across_chunks(large: Path, place: int, sp
 
 
 @pytest.mark.parametrize("people", [1, 2500])
-def test_a_net_with_words_still_finds_what_is_known(large: Path, people: int) -> None:
+def test_a_search_with_additional_words_still_finds_known_identifiers(large: Path, people: int) -> None:
     large.write_bytes(large.read_bytes() + b" Zebrowski^Xaverine " + WORD)
     known = [
         KnownValue("name", "Zebrowski^Xaverine"),
@@ -52,12 +52,12 @@ def test_a_net_with_words_still_finds_what_is_known(large: Path, people: int) ->
     assert rules == {"name", "source-text"}
 
 
-def test_a_word_with_other_separators_is_no_hit(large: Path) -> None:
+def test_a_word_with_other_separators_does_not_match(large: Path) -> None:
     large.write_bytes(large.read_bytes() + b" s26 0047119 ")
     assert read(large, [], build_identifier_search(()).with_words([WORD]))[0] == set()
 
 
-def test_tile_sums_follow_the_picture_and_not_the_file(large: Path) -> None:
+def test_tile_sums_depend_on_the_picture_and_not_on_the_file(large: Path) -> None:
     tiles = [(CHUNK - 100, 2 * CHUNK + 50), (0, 70), (90, CHUNK - 100), (0, 70)]
     data = large.read_bytes()
     sums = [struct.pack(">QI", b - a, zlib.crc32(data[a:b])) for a, b in tiles]
@@ -73,7 +73,7 @@ def test_tile_sums_are_the_same_without_the_extra(large: Path, monkeypatch: pyte
     assert sums_of(large.read_bytes(), tiles) == with_extra
 
 
-def test_tiles_that_reach_into_one_another_have_no_sums() -> None:
+def test_overlapping_tiles_have_no_sums() -> None:
     sums = TileSums(bytes(300), [(0, 250), (50, 260)])
     sums.take(bytes(200), 0)
 
@@ -81,7 +81,7 @@ def test_tiles_that_reach_into_one_another_have_no_sums() -> None:
         sums.take(bytes(100), 200)
 
 
-def test_tables_before_the_scan_do_not_count(tmp_path: Path) -> None:
+def test_tables_before_the_scan_are_ignored(tmp_path: Path) -> None:
     found = set()
     for head in (b"\xff\xd8", b"\xff\xd8\xff\xfe\0\x06note"):
         path = tmp_path / f"{len(head)}"

@@ -34,7 +34,7 @@ def of_patients(genuine: list[float], patients: int, impostor: Any = None) -> Ca
 
 @settings(deadline=None)
 @given(st.integers(1, 120), st.data())
-def test_the_bounds_are_where_the_binomial_tails_are_one_in_twenty(of: int, data: st.DataObject) -> None:
+def test_the_bounds_have_binomial_tails_of_5_percent(of: int, data: st.DataObject) -> None:
     errors = data.draw(st.integers(0, of))
     lower, upper = clopper_pearson(errors, of)
     if errors < of:
@@ -44,13 +44,13 @@ def test_the_bounds_are_where_the_binomial_tails_are_one_in_twenty(of: int, data
     assert 0 <= lower <= errors / of <= upper <= 1
 
 
-def test_no_error_and_nothing_but_errors_have_closed_forms() -> None:
+def test_zero_errors_and_only_errors_have_closed_forms() -> None:
     assert clopper_pearson(0, 299) == (0.0, pytest.approx(1 - 0.05 ** (1 / 299)))
     assert clopper_pearson(7, 7) == (pytest.approx(0.05 ** (1 / 7)), 1.0)
 
 
 @pytest.mark.parametrize(("target", "needed"), [(0.01, 299), (0.001, 2995), (0.1, 29), (0.5, 5)])
-def test_how_many_patients_a_rate_needs(target: float, needed: int) -> None:
+def test_the_number_of_patients_required_for_a_rate(target: float, needed: int) -> None:
     assert samples_needed(target) == needed
     assert max_errors(needed, target) == 0
     assert max_errors(needed - 1, target) == -1
@@ -58,7 +58,7 @@ def test_how_many_patients_a_rate_needs(target: float, needed: int) -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 400), st.floats(0.005, 0.9))
-def test_the_most_errors_keep_to_the_target_and_one_more_would_not(of: int, target: float) -> None:
+def test_the_maximum_number_of_errors_meets_the_target_and_one_more_does_not(of: int, target: float) -> None:
     errors = max_errors(of, target)
     assert errors == -1 or clopper_pearson(errors, of)[1] <= target
     assert errors == of or clopper_pearson(errors + 1, of)[1] > target
@@ -77,7 +77,7 @@ def test_each_patient_counts_once_by_the_worst_pair() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9)), min_size=3, max_size=60))
-def test_calibration_is_the_brute_force_over_patients(rows: list[tuple[int, int, int]]) -> None:
+def test_calibration_matches_a_brute_force_over_patients(rows: list[tuple[int, int, int]]) -> None:
     genuine: dict[int, list[int]] = {}
     impostor: dict[tuple[int, int], list[int]] = {}
     for one, other, score in rows:
@@ -101,7 +101,7 @@ def test_calibration_is_the_brute_force_over_patients(rows: list[tuple[int, int,
 
 @settings(deadline=None)
 @given(st.integers(2, 40))
-def test_no_patient_is_in_two_of_the_pairs_behind_a_bound(patients: int) -> None:
+def test_no_patient_is_in_two_pairs_of_a_bound(patients: int) -> None:
     first, second = np.triu_indices(patients, 1)
     # The score names the pair.
     found = calibrate_patients(np.ones(1), first * 100.0 + second, first, second, patients=patients)
@@ -109,7 +109,7 @@ def test_no_patient_is_in_two_of_the_pairs_behind_a_bound(patients: int) -> None
     assert len(named) == len(set(named)) == patients // 2 * 2
 
 
-def test_with_patients_enough_the_bound_keeps_to_the_target() -> None:
+def test_with_enough_patients_the_bound_meets_the_target() -> None:
     rng = np.random.default_rng(3)
     patients = 400
     pairs = patients * (patients - 1) // 2
@@ -123,14 +123,14 @@ def test_with_patients_enough_the_bound_keeps_to_the_target() -> None:
     assert found.at(math.nextafter(miss.threshold, math.inf)).false_non_match.upper > 0.05
 
 
-def test_a_threshold_is_above_the_score_it_refuses_in_32_bits_too() -> None:
+def test_a_threshold_exceeds_the_rejected_score_in_float32_too() -> None:
     for scores in (np.float32([0.1, 0.2, 0.3]), np.array([0.1, 0.2, 0.3])):
         threshold = of_patients([0.9], 3, scores).for_false_match(0.4).threshold
         assert list(scores.astype(np.float32) >= threshold) == [False, False, True]
         assert list(scores >= threshold) == [False, False, True]
 
 
-def test_with_too_few_patients_it_says_what_would_be_needed() -> None:
+def test_with_too_few_patients_the_required_number_is_reported() -> None:
     found = of_patients([0.9] * 50, 50)
     match, miss = found.for_false_match(0.001), found.for_false_non_match(0.01)
     assert match.insufficient_data == (
@@ -141,7 +141,7 @@ def test_with_too_few_patients_it_says_what_would_be_needed() -> None:
     assert miss.threshold == 0.9
 
 
-def test_the_bound_holds_as_often_as_it_says() -> None:
+def test_the_bound_holds_at_its_confidence() -> None:
     rng = np.random.default_rng(11)
     patients, target, broken = 120, 0.05, 0
     for _ in range(200):
@@ -157,7 +157,7 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 80), st.integers(0, 2**32 - 1))
-def test_a_thinned_curve_never_understates_and_keeps_its_highest_scores(patients: int, seed: int) -> None:
+def test_a_thinned_curve_is_conservative_and_keeps_its_highest_scores(patients: int, seed: int) -> None:
     scores = np.random.default_rng(seed).normal(size=patients * (patients - 1) // 2).round(2)
     found = of_patients([1.0], patients, scores)
     for threshold in np.r_[np.quantile(scores, np.linspace(0, 1, 50)), scores.max() + 1]:
@@ -169,7 +169,7 @@ def test_a_thinned_curve_never_understates_and_keeps_its_highest_scores(patients
 
 @settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.integers(2, 30))
-def test_json_goes_both_ways(genuine: list[float], patients: int) -> None:
+def test_calibration_json_round_trips(genuine: list[float], patients: int) -> None:
     found = of_patients(genuine, patients)
     assert Calibration.from_json(found.to_json()) == found
 
@@ -192,7 +192,7 @@ def test_json_goes_both_ways(genuine: list[float], patients: int) -> None:
         {"curve": [[0.1]]},
     ],
 )
-def test_a_changed_calibration_is_refused(change: dict[str, Any]) -> None:
+def test_a_modified_calibration_is_rejected(change: dict[str, Any]) -> None:
     facts = json.loads(of_patients([0.8, 0.9], 3).to_json())
     with pytest.raises(IntegrityError):
         Calibration.from_json(json.dumps({**facts, **change}))
@@ -209,7 +209,7 @@ def test_a_changed_calibration_is_refused(change: dict[str, Any]) -> None:
         ([math.nan, 0.1], ["a", "a"], ["a", "b"], "no finite number"),
     ],
 )
-def test_what_cannot_be_calibrated_is_a_clear_error(
+def test_input_that_cannot_be_calibrated_is_a_clear_error(
     scores: list[float], first: list[str], second: list[str], said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):

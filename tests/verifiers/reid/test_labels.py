@@ -57,7 +57,7 @@ def test_without_a_split_all_rows_are_read(root: Path) -> None:
     assert len(read_labels(table(root, TABLE), root)) == 3
 
 
-def test_parquet_says_the_same(root: Path) -> None:
+def test_parquet_gives_the_same_rows(root: Path) -> None:
     path = root.parent / "labels.parquet"
     columns = {"file": ["a/1.png", "b/3.png"], "patient_id": [7, 8], "offset_days": [0.0, float("nan")]}
     pq.write_table(pa.table(columns), path)
@@ -73,7 +73,7 @@ def test_columns_may_have_other_names(root: Path) -> None:
     assert labels.patients == ("x",)
 
 
-def test_rows_that_name_no_usable_image_are_counted(root: Path) -> None:
+def test_rows_without_a_usable_image_are_counted(root: Path) -> None:
     (root / "out.png").symlink_to(root.parent / "labels.csv")
     rows = ["a/1.png,7", "a/1.png,7", "./a/1.png,8", "../labels.csv,7", "/etc/hostname,7", "out.png,7"]
     rows += ["gone.png,7", "a/2.png,", ".,7"]
@@ -82,7 +82,7 @@ def test_rows_that_name_no_usable_image_are_counted(root: Path) -> None:
     assert labels.excluded == {TWICE: 1, TWO_PATIENTS: 1, OUTSIDE: 3, MISSING: 2, NO_PATIENT: 1}
 
 
-def test_rows_kept_add_to_what_was_excluded(root: Path) -> None:
+def test_kept_and_excluded_rows_add_up(root: Path) -> None:
     labels = read_labels(table(root, TABLE), root).keep(np.array([2, 0]), {"unreadable": 1})
     assert labels.patients == ("8", "007")
     assert labels.extra["finding"] == ("none", "none")
@@ -105,9 +105,7 @@ def test_rows_kept_add_to_what_was_excluded(root: Path) -> None:
         ("file,patient_id\nsecret.png,7\n", None, "image not there: 1"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_a_clear_error(
-    root: Path, text: str, split: str | None, said: str
-) -> None:
+def test_an_unusable_table_is_a_clear_error(root: Path, text: str, split: str | None, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_labels(table(root, text), root, split=split)
     assert said in str(raised.value)
@@ -115,12 +113,12 @@ def test_a_table_that_cannot_be_used_is_a_clear_error(
     assert "2020" not in str(raised.value)
 
 
-def test_a_renamed_column_must_be_there(root: Path) -> None:
+def test_a_renamed_column_must_exist(root: Path) -> None:
     with pytest.raises(UsageError, match="no column 'position'"):
         read_labels(table(root, TABLE), root, LabelColumns(view="position"))
 
 
-def test_a_table_or_folder_that_is_not_there_is_a_clear_error(root: Path) -> None:
+def test_a_missing_table_or_folder_is_a_clear_error(root: Path) -> None:
     with pytest.raises(UsageError, match="table cannot be read"):
         read_labels(root / "none.csv", root)
     with pytest.raises(UsageError, match="folder of images is not there"):

@@ -61,7 +61,7 @@ def brute_decisions(measured: Evaluation, labels: Labels, scores: Any) -> dict[s
     }
 
 
-def test_the_numbers_lie_in_their_intervals(measured: Evaluation) -> None:
+def test_the_values_are_inside_their_intervals(measured: Evaluation) -> None:
     for block, names in (
         (measured.retrieval, ("precision_at_1", "r_precision", "map_at_r")),
         (measured.verification, ("auc",)),
@@ -73,7 +73,7 @@ def test_the_numbers_lie_in_their_intervals(measured: Evaluation) -> None:
             assert low < high
 
 
-def test_decisions_at_a_models_threshold_are_counted_over_all_pairs() -> None:
+def test_decisions_at_the_models_threshold_are_counted_over_all_pairs() -> None:
     labels, vectors = cohort()
     scores = distance_scores(vectors)
     people = np.array(labels.patients)
@@ -90,7 +90,7 @@ def test_decisions_at_a_models_threshold_are_counted_over_all_pairs() -> None:
     assert (made.matched + made.missed, made.rejected + made.confused) == (same, len(first) - same)
 
 
-def test_without_a_calibration_each_half_sets_the_threshold_of_the_other(measured: Evaluation) -> None:
+def test_without_a_calibration_each_half_sets_the_threshold_for_the_other(measured: Evaluation) -> None:
     made = measured.verification.decisions
     assert made is not None
     assert made.calibrated_on == "other half"
@@ -99,7 +99,7 @@ def test_without_a_calibration_each_half_sets_the_threshold_of_the_other(measure
     assert "needs 598 patients, and there are 12" in made.insufficient_data
 
 
-def test_the_curve_falls_one_way_and_rises_the_other(measured: Evaluation) -> None:
+def test_the_error_curve_is_monotonic(measured: Evaluation) -> None:
     thresholds, false, missed = (list(column) for column in zip(*measured.verification.curve, strict=True))
     assert thresholds == sorted(thresholds)
     assert false == sorted(false, reverse=True)
@@ -107,7 +107,7 @@ def test_the_curve_falls_one_way_and_rises_the_other(measured: Evaluation) -> No
     assert missed[0] == 0
 
 
-def test_subgroups_add_up_and_few_enough_are_named(measured: Evaluation) -> None:
+def test_subgroups_add_up_and_small_ones_are_not_merged(measured: Evaluation) -> None:
     kinds: dict[str, list[Any]] = {}
     for one in measured.subgroups:
         kinds.setdefault(one.kind, []).append(one)
@@ -123,13 +123,13 @@ def test_subgroups_add_up_and_few_enough_are_named(measured: Evaluation) -> None
     assert [one.name for one in times] == [name for name in order if name in {one.name for one in times}]
 
 
-def test_mates_of_another_day_need_both_days() -> None:
+def test_mates_of_another_day_require_both_dates() -> None:
     labels, vectors = cohort()
     none = Labels(labels.paths, labels.patients, labels.views, np.full(len(labels), np.nan))
     assert evaluate(none, distance_scores(vectors), None, models=MODELS).retrieval_other_day is None
 
 
-def test_the_result_is_strict_json_that_names_nobody(measured: Evaluation) -> None:
+def test_the_result_is_strict_json_without_names(measured: Evaluation) -> None:
     text = json.dumps(measured.to_json(), allow_nan=False)
     facts = json.loads(text)
     assert facts["retrieval"]["precision_at_1"] == measured.retrieval.precision_at_1
@@ -140,7 +140,7 @@ def test_the_result_is_strict_json_that_names_nobody(measured: Evaluation) -> No
     assert "patient-" not in text
 
 
-def test_the_page_is_whole_and_names_nobody(measured: Evaluation) -> None:
+def test_the_page_is_complete_without_names(measured: Evaluation) -> None:
     page = evaluation_page(measured).decode()
     assert not re.search(r"url\((?!#)|@import|https?://|<script|<img|<link", page)
     assert "secret" not in page
@@ -151,7 +151,7 @@ def test_the_page_is_whole_and_names_nobody(measured: Evaluation) -> None:
     assert evaluation_page(measured).decode() == page
 
 
-def test_verifier_scores_take_the_place_of_distances_for_pairs_only(measured: Evaluation) -> None:
+def test_verifier_scores_replace_distances_only_for_pairs(measured: Evaluation) -> None:
     labels, vectors = cohort()
     scores = distance_scores(vectors)
     other = np.exp(scores / 3)
@@ -165,13 +165,13 @@ def test_verifier_scores_take_the_place_of_distances_for_pairs_only(measured: Ev
     ("patients", "said"),
     [(("a", "b", "c"), "one image of each patient only"), (("a",) * 3, "one patient only")],
 )
-def test_what_cannot_be_measured_is_a_clear_error(patients: tuple[str, ...], said: str) -> None:
+def test_unmeasurable_input_is_a_clear_error(patients: tuple[str, ...], said: str) -> None:
     labels = Labels((Path("x"),) * 3, patients, ("",) * 3, np.full(3, np.nan))
     with pytest.raises(UsageError, match=said):
         evaluate(labels, distance_scores(np.eye(3, dtype=np.float32)), None, models=MODELS)
 
 
-def test_with_few_patients_no_threshold_is_set_and_the_page_says_so() -> None:
+def test_with_few_patients_no_threshold_is_set_and_the_page_states_it() -> None:
     labels = Labels((Path("x"),) * 4, ("a", "a", "b", "c"), ("",) * 4, np.full(4, np.nan))
     found = evaluate(labels, distance_scores(np.eye(4, dtype=np.float32)), None, models=MODELS)
     assert found.verification.decisions is None

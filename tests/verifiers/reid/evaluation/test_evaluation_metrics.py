@@ -41,7 +41,7 @@ def brute_force(vectors: Any, people: Any, days: Any = None) -> list[tuple[int, 
 
 @settings(deadline=None, max_examples=200)
 @given(cohorts())
-def test_retrieval_is_what_its_definition_says(cohort: tuple[Any, Any]) -> None:
+def test_retrieval_metrics_match_their_definition(cohort: tuple[Any, Any]) -> None:
     vectors, people = cohort
     found = rank(distance_scores(vectors), people)
     columns = (found.images, found.precision_at_1, found.r_precision, found.average_precision)
@@ -50,7 +50,7 @@ def test_retrieval_is_what_its_definition_says(cohort: tuple[Any, Any]) -> None:
 
 @settings(deadline=None)
 @given(cohorts(), st.randoms())
-def test_only_mates_that_differ_may_count_and_the_patients_others_are_left_out(
+def test_only_admissible_mates_count_and_other_images_of_the_patient_are_excluded(
     cohort: tuple[Any, Any], random: Any
 ) -> None:
     vectors, people = cohort
@@ -60,7 +60,7 @@ def test_only_mates_that_differ_may_count_and_the_patients_others_are_left_out(
     assert np.allclose(np.array(columns).T, np.reshape(brute_force(vectors, people, days), (-1, 4)))
 
 
-def test_retrieval_agrees_with_another_library() -> None:
+def test_retrieval_metrics_agree_with_another_library() -> None:
     import torch
     from pytorch_metric_learning.distances import LpDistance
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
@@ -82,7 +82,7 @@ def test_retrieval_agrees_with_another_library() -> None:
     assert ours.map_at_r == pytest.approx(theirs["mean_average_precision_at_r"])
 
 
-def test_one_image_a_patient_leaves_no_query() -> None:
+def test_one_image_per_patient_gives_no_query() -> None:
     assert summarise(rank(distance_scores(np.eye(3, dtype=np.float32)), np.arange(3)), np.arange(3)) is None
 
 
@@ -110,7 +110,7 @@ def test_the_auc_is_that_of_all_comparisons(cohort: tuple[Any, Any]) -> None:
 
 @settings(deadline=None)
 @given(cohorts())
-def test_errors_at_each_genuine_score_and_calibration_are_those_of_all_pairs(cohort: tuple[Any, Any]) -> None:
+def test_errors_at_each_score_match_those_of_all_pairs(cohort: tuple[Any, Any]) -> None:
     vectors, people = cohort
     scores = distance_scores(vectors)
     first, second = np.triu_indices(len(people), 1)
@@ -125,7 +125,7 @@ def test_errors_at_each_genuine_score_and_calibration_are_those_of_all_pairs(coh
     assert found.calibration() == calibrate(scores[first, second], people[first], people[second])
 
 
-def test_a_draw_of_patients_has_the_auc_of_that_draw() -> None:
+def test_a_bootstrap_sample_has_the_auc_of_its_patients() -> None:
     rng = np.random.default_rng(2)
     people = np.unique(rng.integers(0, 30, 60), return_inverse=True)[1]
     vectors = rng.normal(size=(30, 3))[people] + 0.8 * rng.normal(size=(len(people), 3))
@@ -138,7 +138,7 @@ def test_a_draw_of_patients_has_the_auc_of_that_draw() -> None:
     assert found.auc_of(np.ones((1, some.shape[1])))[0] == pytest.approx(found.auc)
 
 
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_does_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     from medsanitize.verifiers.reid.evaluation import pairwise_auc
 
     rng = np.random.default_rng(7)
@@ -152,7 +152,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(whole.genuine.wins, parts.genuine.wins)
 
 
-def test_intervals_cover_the_truth_as_often_as_they_should() -> None:
+def test_intervals_have_their_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(60):
@@ -167,13 +167,13 @@ def test_intervals_cover_the_truth_as_often_as_they_should() -> None:
     assert inside >= 50
 
 
-def test_the_same_values_have_the_same_interval() -> None:
+def test_intervals_are_deterministic() -> None:
     people = np.array([0, 0, 1, 1, 2])
     scores = distance_scores(np.arange(10, dtype=np.float32).reshape(5, 2) ** 2)
     assert summarise(rank(scores, people), people) == summarise(rank(scores, people), people)
 
 
-def test_a_verifier_scores_every_pair_once_and_both_ways_alike() -> None:
+def test_a_verifier_scores_every_pair_once_and_symmetrically() -> None:
     class Verifier:
         digest, modality, dimension = "0", None, 2
 

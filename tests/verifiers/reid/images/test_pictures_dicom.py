@@ -73,33 +73,33 @@ RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 
 class TestValues:
-    def test_eight_bits_without_a_window_keep_their_range(self, tmp_path: Path) -> None:
+    def test_8_bit_images_without_a_window_keep_their_range(self, tmp_path: Path) -> None:
         picture = read_image(saved(tmp_path, made(RAMP)))
         assert np.allclose(picture.pixels, RAMP / 255)
 
-    def test_monochrome1_is_turned_so_that_dense_is_bright(self, tmp_path: Path) -> None:
+    def test_monochrome1_is_inverted(self, tmp_path: Path) -> None:
         ds = made(RAMP, PhotometricInterpretation="MONOCHROME1")
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, 1 - RAMP / 255)
 
-    def test_a_linear_window_follows_the_standard_s_formula(self, tmp_path: Path) -> None:
+    def test_a_linear_window_follows_the_formula_of_the_standard(self, tmp_path: Path) -> None:
         values = np.arange(-8, 8, dtype=np.int16).reshape(4, 4)
         ds = made(values, WindowCenter="0", WindowWidth="9")
         expected = np.clip((values - (0 - 0.5)) / (9 - 1) + 0.5, 0, 1)
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, expected)
 
-    def test_an_exact_window_does_not_take_half_a_value_off(self, tmp_path: Path) -> None:
+    def test_an_exact_linear_window_has_no_half_value_offset(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="8", WindowWidth="8", VOILUTFunction="LINEAR_EXACT")
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, np.clip((values - 8.0) / 8 + 0.5, 0, 1))
 
-    def test_a_sigmoid_window_is_one(self, tmp_path: Path) -> None:
+    def test_a_sigmoid_window_follows_the_formula(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="8", WindowWidth="4", VOILUTFunction="SIGMOID")
         assert np.allclose(
             read_image(saved(tmp_path, ds)).pixels, 1 / (1 + np.exp(-(values - 8.0))), atol=1e-6
         )
 
-    def test_the_first_of_several_windows_counts_and_is_in_rescaled_values(self, tmp_path: Path) -> None:
+    def test_the_first_of_several_windows_applies_to_rescaled_values(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(
             values, WindowCenter=["0", "9"], WindowWidth=["21", "1"], RescaleSlope="2", RescaleIntercept="-16"
@@ -108,13 +108,13 @@ class TestValues:
             read_image(saved(tmp_path, ds)).pixels, np.clip((2.0 * values - 15.5) / 20 + 0.5, 0, 1)
         )
 
-    def test_a_window_that_shows_nothing_is_left_out(self, tmp_path: Path) -> None:
+    def test_an_invalid_window_is_ignored(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values, WindowCenter="40000", WindowWidth="10")
         pixels = read_image(saved(tmp_path, ds)).pixels
         assert (pixels.min(), pixels.max()) == (0, 1)
 
-    def test_a_modality_table_and_a_voi_table_are_applied_in_that_order(self, tmp_path: Path) -> None:
+    def test_a_modality_lut_is_applied_before_a_voi_lut(self, tmp_path: Path) -> None:
         values = np.array([[0, 1], [2, 3]], np.uint8)
         ds = made(values)
         ds.ModalityLUTSequence = [lut([10, 20, 30], 1, 8)]
@@ -123,17 +123,17 @@ class TestValues:
         # 0 and 1 give 10 (below the table's first: its first), 2 gives 20, 3 gives 30.
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, np.array([[0, 0], [1023, 512]]) / 1023)
 
-    def test_a_voi_table_goes_before_a_window(self, tmp_path: Path) -> None:
+    def test_a_voi_lut_takes_precedence_over_a_window(self, tmp_path: Path) -> None:
         values = np.array([[0, 1], [2, 3]], np.uint8)
         ds = made(values, WindowCenter="2", WindowWidth="2", VOILUTSequence=[lut([3, 2, 1, 0], 0, 2)])
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, 1 - values / 3)
 
-    def test_a_voi_table_may_begin_below_zero(self, tmp_path: Path) -> None:
+    def test_a_voi_lut_can_begin_below_zero(self, tmp_path: Path) -> None:
         values = np.array([[-2, -1], [0, 1]], np.int16)
         ds = made(values, VOILUTSequence=[lut([0, 85, 170, 255], -2, 8)])
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, [[0, 1 / 3], [2 / 3, 1]])
 
-    def test_a_table_of_no_entries_is_refused(self, tmp_path: Path) -> None:
+    def test_an_empty_lut_is_rejected(self, tmp_path: Path) -> None:
         ds = made(RAMP)
         item = Dataset()
         item.add_new(0x00283002, "US", [4, 0, 99])
@@ -142,14 +142,14 @@ class TestValues:
         with pytest.raises(UnreadablePicture, match="header: lookup-table"):
             read_image(saved(tmp_path, ds))
 
-    def test_more_bits_without_a_window_are_shown_between_percentiles(self, tmp_path: Path) -> None:
+    def test_deeper_images_without_a_window_are_scaled_between_percentiles(self, tmp_path: Path) -> None:
         values = np.full((100, 100), 1000, np.uint16)
         values[:, 50:] = 3000
         values[0, 0], values[0, 1] = 65535, 0
         pixels = read_image(saved(tmp_path, made(values))).pixels
         assert (pixels[5, 5], pixels[5, 95], pixels[0, 0]) == (0, 1, 1)
 
-    def test_padding_is_no_part_of_the_range_and_dark(self, tmp_path: Path) -> None:
+    def test_padding_is_excluded_from_the_range_and_dark(self, tmp_path: Path) -> None:
         values = np.tile(np.array([100, 200], np.uint16), (20, 10))
         values[:10] = 0
         ds = made(values, PhotometricInterpretation="MONOCHROME1")
@@ -157,14 +157,12 @@ class TestValues:
         pixels = read_image(saved(tmp_path, ds)).pixels
         assert (pixels[0, 0], pixels[19, 0], pixels[19, 1]) == (0, 1, 0)
 
-    def test_bits_above_those_stored_are_no_part_of_the_sample(self, tmp_path: Path) -> None:
+    def test_bits_above_bits_stored_are_ignored(self, tmp_path: Path) -> None:
         values = np.arange(16, dtype=np.uint16).reshape(4, 4)
         ds = made(values | 0xF000, BitsStored=8, HighBit=7)
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, values / 255)
 
-    def test_the_transformation_of_an_enhanced_object_stands_in_its_functional_groups(
-        self, tmp_path: Path
-    ) -> None:
+    def test_enhanced_objects_use_the_transformation_of_their_functional_groups(self, tmp_path: Path) -> None:
         values = np.stack([np.full((4, 4), one, np.uint16) for one in (0, 1, 2)])
         values[:, 0, 0] = 9
         ds = made(values)
@@ -179,7 +177,7 @@ class TestValues:
         assert np.allclose((pixels[0, 0], pixels[3, 3]), (0.9, 0.1))
 
     @given(st.integers(1, 4000), st.integers(2, 4000), st.booleans())
-    def test_what_is_shown_lies_in_the_unit_range_and_keeps_order(
+    def test_pixels_are_in_the_unit_range_and_keep_their_order(
         self, center: int, width: int, inverted: bool
     ) -> None:
         values = np.arange(4096, dtype=np.uint16).reshape(64, 64)
@@ -248,14 +246,14 @@ class TestEncodings:
             "liver_1frame.dcm",
         ],
     )
-    def test_real_files_agree_with_pydicom_s_decoder(self, name: str) -> None:
+    def test_real_files_agree_with_the_decoder_of_pydicom(self, name: str) -> None:
         ds = dcmread(real(name), force=True)
         frames = int(ds.get("NumberOfFrames", 1))
         expected = display_values(pixel_array(ds, index=frames // 2), ds, frames // 2)
         assert np.allclose(read_image(real(name)).pixels, expected)
 
     @pytest.mark.parametrize("name", ["JPGExtended.dcm", "JPEG-lossy.dcm"])
-    def test_twelve_bit_jpeg_is_read(self, name: str) -> None:
+    def test_12_bit_jpeg_is_read(self, name: str) -> None:
         picture = read_image(real(name))
         assert picture.pixels.shape == (1024, 256)
         assert 0.05 < picture.pixels.mean() < 0.5
@@ -273,26 +271,26 @@ class TestEncodings:
             "SC_ybr_full_422_uncompressed.dcm",
         ],
     )
-    def test_colours_are_those_of_the_test_chart(self, name: str) -> None:
+    def test_colors_match_the_test_chart(self, name: str) -> None:
         # Red, green, blue bars and what they mix to, each ten rows high.
         pixels = read_image(real(name)).pixels
         seen = [pixels[row, 50] for row in (5, 25, 45)]
         assert np.allclose(seen, np.eye(3), atol=0.02)
 
-    def test_a_palette_gives_its_colours(self) -> None:
+    def test_a_palette_is_applied(self) -> None:
         from pydicom.pixels.processing import apply_color_lut
 
         ds = dcmread(real("examples_palette.dcm"))
         table = apply_color_lut(ds.pixel_array, ds)
         assert np.allclose(read_image(real("examples_palette.dcm")).pixels, table / np.iinfo(table.dtype).max)
 
-    def test_three_equal_channels_are_grey(self, tmp_path: Path) -> None:
+    def test_three_equal_channels_are_read_as_gray(self, tmp_path: Path) -> None:
         ds = made(RAMP)
         ds.SamplesPerPixel, ds.PhotometricInterpretation, ds.PlanarConfiguration = 3, "RGB", 0
         ds.PixelData = np.repeat(RAMP[..., None], 3, axis=2).tobytes()
         assert np.allclose(read_image(saved(tmp_path, ds)).pixels, RAMP / 255)
 
-    def test_of_several_frames_the_middle_one_is_read(self, tmp_path: Path) -> None:
+    def test_the_middle_of_several_frames_is_read(self, tmp_path: Path) -> None:
         values = np.stack([np.full((4, 4), 50 * one, np.uint8) for one in range(5)])
         values[:, 0, 0] = 255
         assert np.allclose(read_image(saved(tmp_path, made(values))).pixels[1, 1], 100 / 255)
@@ -304,11 +302,11 @@ class TestEncodings:
 
 class TestHeader:
     @pytest.mark.parametrize(("said", "view"), [("PA", "PA"), ("ll ", "LL"), ("", ""), ("JANE DOE", "")])
-    def test_the_view_is_view_position(self, tmp_path: Path, said: str, view: str) -> None:
+    def test_the_view_is_read_from_view_position(self, tmp_path: Path, said: str, view: str) -> None:
         assert read_image(saved(tmp_path, made(RAMP, ViewPosition=said))).view == view
 
     @pytest.mark.parametrize(("code", "view"), [("399348003", "AP"), ("R-10214", "PA"), ("0", "")])
-    def test_without_it_the_view_code_says_so(self, tmp_path: Path, code: str, view: str) -> None:
+    def test_without_view_position_the_view_code_is_used(self, tmp_path: Path, code: str, view: str) -> None:
         item = Dataset()
         item.CodeValue, item.CodingSchemeDesignator = code, "SCT"
         assert read_image(saved(tmp_path, made(RAMP, ViewCodeSequence=[item]))).view == view
@@ -330,14 +328,14 @@ class TestRefusals:
             ("README.txt", "file: not-an-image"),
         ],
     )
-    def test_what_cannot_be_read_is_named_by_place_and_rule(self, name: str, said: str) -> None:
+    def test_unreadable_files_are_reported_by_location_and_rule(self, name: str, said: str) -> None:
         path = real(name)
         with pytest.raises(UnreadablePicture) as caught:
             read_image(path)
         assert f"({said})" in str(caught.value)
         assert path.stem not in str(caught.value)
 
-    def test_a_bomb_is_refused_before_it_is_decoded(self, tmp_path: Path) -> None:
+    def test_an_image_bomb_is_rejected_before_decoding(self, tmp_path: Path) -> None:
         ds = made(RAMP, Rows=65535, Columns=65535)
         assert MOST_FRAME_BYTES < 65535 * 65535
         with pytest.raises(UnreadablePicture, match="too-large"):
@@ -349,17 +347,17 @@ class TestRefusals:
         with pytest.raises(UnreadablePicture, match="pixel-geometry-differs"):
             read_image(saved(tmp_path, ds))
 
-    def test_a_file_that_is_not_there_is_an_error_without_its_name(self, tmp_path: Path) -> None:
+    def test_the_error_for_a_missing_file_contains_no_name(self, tmp_path: Path) -> None:
         with pytest.raises(UnreadablePicture, match="file-not-readable") as caught:
             read_image(tmp_path / "doe-jane.dcm")
         assert "jane" not in f"{caught.value!r}{caught.value}"
 
-    def test_the_error_travels_between_processes(self) -> None:
+    def test_the_error_can_be_pickled(self) -> None:
         error = pickle.loads(pickle.dumps(UnreadablePicture("no-pixels", "pixels")))  # noqa: S301  our own
         assert (error.rule, error.place) == ("no-pixels", "pixels")
 
     @given(st.data())
-    def test_damage_is_refused_or_read_and_never_anything_else(self, data: st.DataObject) -> None:
+    def test_damaged_files_are_read_or_rejected_without_other_errors(self, data: st.DataObject) -> None:
         import tempfile
 
         content = bytearray(

@@ -21,7 +21,7 @@ from PIL import Image
 RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 
-def test_grey_stays_grey(tmp_path: Path) -> None:
+def test_gray_images_are_read_as_gray(tmp_path: Path) -> None:
     Image.fromarray(RAMP).save(tmp_path / "one", "PNG")
     picture = read_image(tmp_path / "one")
     assert picture.modality is Modality.RADIOGRAPH
@@ -29,13 +29,13 @@ def test_grey_stays_grey(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
-def test_colour_files_of_equal_channels_are_grey(tmp_path: Path, form: str) -> None:
+def test_color_files_with_equal_channels_are_gray(tmp_path: Path, form: str) -> None:
     Image.fromarray(np.repeat(RAMP[..., None], 3, axis=2)).save(tmp_path / "one", form)
     assert np.allclose(read_image(tmp_path / "one").pixels, RAMP / 255)
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
-def test_sixteen_bits_are_shown_between_percentiles(tmp_path: Path, form: str) -> None:
+def test_16_bit_images_are_scaled_between_percentiles(tmp_path: Path, form: str) -> None:
     values = np.full((100, 100), 300, np.uint16)
     values[:, 50:] = 700
     values[0, 0] = 65535
@@ -45,7 +45,7 @@ def test_sixteen_bits_are_shown_between_percentiles(tmp_path: Path, form: str) -
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_white_is_zero_is_turned(tmp_path: Path, kind: type[np.unsignedinteger]) -> None:
+def test_white_is_zero_is_inverted(tmp_path: Path, kind: type[np.unsignedinteger]) -> None:
     import tifffile
 
     values = np.repeat(np.arange(2, dtype=kind), 8).reshape(4, 4) * np.iinfo(kind).max
@@ -53,14 +53,14 @@ def test_white_is_zero_is_turned(tmp_path: Path, kind: type[np.unsignedinteger])
     assert read_image(tmp_path / "one").pixels[0, 0] == 1
 
 
-def test_a_palette_of_greys_is_grey(tmp_path: Path) -> None:
+def test_a_palette_of_grays_is_gray(tmp_path: Path) -> None:
     image = Image.fromarray(RAMP, "P")
     image.putpalette([255 - one // 3 for one in range(768)])
     image.save(tmp_path / "one", "PNG")
     assert np.allclose(read_image(tmp_path / "one").pixels, 1 - RAMP / 255)
 
 
-def test_transparent_grey_is_dark(tmp_path: Path) -> None:
+def test_transparent_gray_is_dark(tmp_path: Path) -> None:
     alpha = np.full((16, 16), 255, np.uint8)
     alpha[0] = 0
     Image.fromarray(np.stack([np.maximum(RAMP, 9), alpha], axis=2), "LA").save(tmp_path / "one", "PNG")
@@ -70,14 +70,14 @@ def test_transparent_grey_is_dark(tmp_path: Path) -> None:
     assert np.isclose(pixels[1, 0], 16 / 255)
 
 
-def test_transparent_colour_lies_upon_white(tmp_path: Path) -> None:
+def test_transparent_color_is_composited_on_white(tmp_path: Path) -> None:
     colours = np.full((16, 16, 4), (200, 40, 120, 255), np.uint8)
     colours[0, :, 3] = 0
     Image.fromarray(colours).save(tmp_path / "one", "PNG")
     assert (read_image(tmp_path / "one").pixels[0] == 1).all()
 
 
-def test_the_exif_orientation_is_followed(tmp_path: Path) -> None:
+def test_the_exif_orientation_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     values = np.repeat(np.array([[0, 255]], np.uint8), 16, axis=1).repeat(16, axis=0)
@@ -88,14 +88,14 @@ def test_the_exif_orientation_is_followed(tmp_path: Path) -> None:
     assert pixels[-1].min() > 0.95
 
 
-def test_stained_colours_are_a_slide(tmp_path: Path) -> None:
+def test_stained_colors_are_read_as_a_slide(tmp_path: Path) -> None:
     Image.fromarray(tissue_phantom(0, 0, 0, size=700)).save(tmp_path / "one", "PNG")
     picture = read_image(tmp_path / "one")
     assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (EDGE, EDGE, 3))
 
 
 @pytest.mark.parametrize(("side", "depth"), [(100_000, 8), (13_000, 16)])
-def test_a_declared_size_beyond_the_limit_is_refused(tmp_path: Path, side: int, depth: int) -> None:
+def test_a_declared_size_beyond_the_limit_is_rejected(tmp_path: Path, side: int, depth: int) -> None:
     def chunk(body: bytes) -> bytes:
         return pack(">I", len(body) - 4) + body + pack(">I", zlib.crc32(body))
 
@@ -107,13 +107,13 @@ def test_a_declared_size_beyond_the_limit_is_refused(tmp_path: Path, side: int, 
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"II*\0"])
-def test_what_is_no_image_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_an_image_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "one").write_bytes(content)
     with pytest.raises(UnreadablePicture):
         read_image(tmp_path / "one")
 
 
-def test_a_cut_file_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_file_is_rejected(tmp_path: Path) -> None:
     Image.fromarray(np.random.default_rng(1).integers(0, 255, (64, 64), np.uint8)).save(
         tmp_path / "one", "PNG"
     )
@@ -125,18 +125,18 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
 # -- slides ---------------------------------------------------------------------------------
 
 
-def test_a_slide_is_its_smallest_fitting_level(tmp_path: Path) -> None:
+def test_a_slide_is_read_at_its_smallest_sufficient_level(tmp_path: Path) -> None:
     (tmp_path / "one.svs").write_bytes(slide("Jane Doe", "S1", "someone")[0])
     picture = read_image(tmp_path / "one.svs")
     assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (512, 512, 3))
 
 
-def test_a_slide_is_found_by_its_bytes(tmp_path: Path) -> None:
+def test_a_slide_is_recognized_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(slide("Jane Doe", "S1", "someone")[0])
     assert read_image(tmp_path / "picture", part=ImageRegion.CROP).pixels.shape == (CROP, CROP, 3)
 
 
-def test_a_cut_slide_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_slide_is_rejected(tmp_path: Path) -> None:
     data = slide("Jane Doe", "S1", "someone")[0]
     (tmp_path / "one.svs").write_bytes(data[: len(data) // 3])
     with pytest.raises(UnreadablePicture):
@@ -150,19 +150,19 @@ def _disc(row: int, column: int, radius: int) -> np.ndarray:
     return pixels
 
 
-def test_the_tissue_mask_is_where_colour_is() -> None:
+def test_the_tissue_mask_covers_colored_pixels() -> None:
     pixels = _disc(200, 150, 90)
     assert np.array_equal(tissue_mask(pixels), pixels[..., 1] < 0.5)
 
 
-def test_glass_alone_has_no_tissue() -> None:
+def test_empty_glass_has_no_tissue() -> None:
     noise = np.random.default_rng(2).normal(0.95, 0.004, (64, 64, 1)).astype(np.float32)
     assert not tissue_mask(np.repeat(noise, 3, axis=2)).any()
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 511), st.integers(0, 399), st.integers(5, 120))
-def test_the_crop_lies_around_the_middle_of_the_tissue(row: int, column: int, radius: int) -> None:
+def test_the_crop_is_centered_on_the_tissue(row: int, column: int, radius: int) -> None:
     pixels = _disc(row, column, radius)
     crop = central_crop(pixels)
     assert crop.shape == (CROP, CROP, 3)
@@ -178,13 +178,13 @@ def test_a_slide_narrower_than_the_crop_is_cropped_to_its_width() -> None:
     assert central_crop(np.ones((512, 100, 3), np.float32)).shape == (CROP, 100, 3)
 
 
-def test_pages_after_the_first_are_counted(tmp_path: Path) -> None:
+def test_additional_pages_are_counted(tmp_path: Path) -> None:
     pages = [Image.new("L", (20, 10), grey) for grey in (10, 20, 30)]
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
     assert read_image(tmp_path / "x.tif").further == 2
 
 
-def test_a_smaller_version_of_the_first_page_is_no_further_one(tmp_path: Path) -> None:
+def test_a_smaller_version_of_the_first_page_is_not_counted(tmp_path: Path) -> None:
     small = Image.new("L", (10, 5), 10)
     small.encoderinfo = {"tiffinfo": {254: 1}}
     Image.new("L", (20, 10), 10).save(tmp_path / "x.tif", save_all=True, append_images=[small])

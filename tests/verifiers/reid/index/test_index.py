@@ -37,7 +37,7 @@ def by_hand(vectors: Any, queries: Any, k: int) -> Any:
     return np.argsort(np.sqrt((apart * apart).sum(axis=2)), axis=1, kind="stable")[:, :k]
 
 
-def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -> None:
+def test_the_exact_search_matches_a_comparison_of_all_pairs(tmp_path: Path) -> None:
     vectors, queries = vectors_of(500), vectors_of(20, seed=1)
     index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
     near, rows = index.search(queries, 5)
@@ -46,7 +46,7 @@ def test_the_exact_search_finds_what_comparing_all_pairs_finds(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("far", "spread"), [(0, 1), (300, 0.1), (1000, 0.1), (1, 1e-5)])
-def test_rounding_of_products_hides_no_neighbour(far: float, spread: float) -> None:
+def test_rounding_of_dot_products_loses_no_neighbor(far: float, spread: float) -> None:
     """Far from the origin products of float32 tell these vectors apart badly, and their distances do not."""
     vectors, queries = (np.float32(far) + np.float32(spread) * vectors_of(n, n) for n in (9_000, 40))
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
@@ -54,7 +54,7 @@ def test_rounding_of_products_hides_no_neighbour(far: float, spread: float) -> N
 
 @settings(max_examples=40)
 @given(st.data())
-def test_whatever_the_vectors_the_search_finds_what_comparing_all_pairs_finds(data: st.DataObject) -> None:
+def test_the_exact_search_matches_a_comparison_of_all_pairs_for_any_vectors(data: st.DataObject) -> None:
     draw = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     count = data.draw(st.sampled_from([1, 2, 100, 4_095, 4_096, 4_097, 8_193]))
     dimension, k = data.draw(st.sampled_from([1, 2, 8])), data.draw(st.sampled_from([1, 2, 7, 50, 9_000]))
@@ -70,7 +70,7 @@ def test_whatever_the_vectors_the_search_finds_what_comparing_all_pairs_finds(da
 
 
 @pytest.mark.parametrize("spread", [1e-5, 0.0])
-def test_a_crowd_that_products_cannot_tell_apart_is_ranked_by_distance(spread: float) -> None:
+def test_vectors_indistinguishable_by_dot_product_are_ranked_by_distance(spread: float) -> None:
     """Two crowds far from each other: moving them to the origin helps neither."""
     crowds = 100 * vectors_of(2, seed=5)[np.arange(10_500) % 2]
     vectors = crowds + np.float32(spread) * vectors_of(10_500)
@@ -78,24 +78,24 @@ def test_a_crowd_that_products_cannot_tell_apart_is_ranked_by_distance(spread: f
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
 
 
-def test_vectors_that_grow_later_do_not_hide_earlier_ones() -> None:
+def test_later_larger_vectors_do_not_hide_earlier_ones() -> None:
     vectors = vectors_of(9_000) * np.where(np.arange(9_000) < 4_096, 1, 1e4)[:, None].astype(np.float32)
     queries = vectors[[5, 8_000]]
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
 
 
 @pytest.mark.parametrize("size", [np.float32(1e19), np.float32(1e-22)])
-def test_numbers_too_large_or_small_for_products_lose_no_neighbour(size: np.float32) -> None:
+def test_values_that_overflow_or_underflow_dot_products_lose_no_neighbor(size: np.float32) -> None:
     vectors, queries = size * vectors_of(500), size * vectors_of(30, seed=1)
     assert (nearest(vectors, queries, 3)[1] == by_hand(vectors, queries, 3)).all()
 
 
-def test_more_neighbours_than_vectors_give_all_of_them() -> None:
+def test_requesting_more_neighbors_than_vectors_returns_all() -> None:
     vectors = vectors_of(6)
     assert (nearest(vectors, vectors[:2], 10)[1] == by_hand(vectors, vectors[:2], 6)).all()
 
 
-def test_lists_of_vectors_in_use_find_what_an_index_finds(tmp_path: Path) -> None:
+def test_in_memory_inverted_lists_match_an_index_on_disk(tmp_path: Path) -> None:
     vectors, queries = vectors_of(4_000), vectors_of(50, seed=1)
     index = build_index(
         tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000, shard=1500
@@ -105,14 +105,14 @@ def test_lists_of_vectors_in_use_find_what_an_index_finds(tmp_path: Path) -> Non
     assert (search.nearest(queries, 5)[1] == index.search(queries, 5)[1]).all()
 
 
-def test_lists_of_vectors_in_use_state_what_they_overlook_and_leave_no_file(tmp_path: Path) -> None:
+def test_in_memory_inverted_lists_state_their_miss_rate_and_leave_no_file(tmp_path: Path) -> None:
     search = build_search(vectors_of(4_000), tmp_path, exact_up_to=1000)
     assert 0.001 < search.overlooked < 0.05
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 300, 300_000])
-def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path, count: int) -> None:
+def test_spilled_vectors_round_trip_and_leave_no_file(tmp_path: Path, count: int) -> None:
     vectors, spill = vectors_of(count), VectorSpool(tmp_path)
     for vector in vectors:
         spill.append(vector)
@@ -123,26 +123,26 @@ def test_spilled_vectors_come_back_and_leave_no_file(tmp_path: Path, count: int)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_takes_no_file_is_said_where_vectors_are_spilled() -> None:
+def test_an_unwritable_spill_folder_is_reported() -> None:
     spill = VectorSpool(Path("/sys"))
     with pytest.raises(EnvironmentFailure):
         spill.append(np.ones(3 << 20, np.float32))
 
 
-def test_row_numbers_lead_into_the_table(tmp_path: Path) -> None:
+def test_row_numbers_refer_to_the_table(tmp_path: Path) -> None:
     vectors = vectors_of(300)
     index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
     row = int(index.search(vectors[123:124], 1)[1][0, 0])
     assert index.rows()["name"][row].as_py() == "n123"
 
 
-def test_equal_vectors_come_in_the_order_of_their_rows(tmp_path: Path) -> None:
+def test_equal_vectors_are_sorted_by_row(tmp_path: Path) -> None:
     vectors = np.repeat(vectors_of(1), 40, axis=0)
     index = build_index(tmp_path / "i", batches(vectors), dimension=DIMENSION, model="m")
     assert list(index.search(vectors[:1], 6)[1][0]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_inverted_lists_find_what_they_say_they_find(tmp_path: Path) -> None:
+def test_inverted_lists_have_their_stated_recall(tmp_path: Path) -> None:
     vectors, queries = vectors_of(4000), vectors_of(200, seed=1)
     index = build_index(
         tmp_path / "i", batches(vectors, 900), dimension=DIMENSION, model="m", exact_up_to=1000
@@ -153,7 +153,7 @@ def test_inverted_lists_find_what_they_say_they_find(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shard", [900, 1333, 4000])
-def test_shards_together_find_what_one_file_finds(tmp_path: Path, shard: int) -> None:
+def test_shards_give_the_same_result_as_one_file(tmp_path: Path, shard: int) -> None:
     vectors, queries = vectors_of(4000), vectors_of(150, seed=2)
     sizes = {"whole": 10_000, "parts": shard}
     whole, parts = (
@@ -168,7 +168,7 @@ def test_shards_together_find_what_one_file_finds(tmp_path: Path, shard: int) ->
         assert (one == other).all()
 
 
-def test_an_index_built_anew_leaves_no_shards_of_the_one_before(tmp_path: Path) -> None:
+def test_a_rebuilt_index_has_no_shards_of_the_previous_one(tmp_path: Path) -> None:
     for count, shard in ((2000, 300), (1200, 1200)):
         index = build_index(
             tmp_path, batches(vectors_of(count)), dimension=DIMENSION, model="m", exact_up_to=10, shard=shard
@@ -176,7 +176,7 @@ def test_an_index_built_anew_leaves_no_shards_of_the_one_before(tmp_path: Path) 
     assert index.about.shards == len(list(tmp_path.glob("inverted-*"))) == 1
 
 
-def test_building_twice_gives_the_same_files(tmp_path: Path) -> None:
+def test_building_an_index_is_deterministic(tmp_path: Path) -> None:
     vectors = vectors_of(2000)
     for name in ("a", "b"):
         build_index(tmp_path / name, batches(vectors), dimension=DIMENSION, model="m", exact_up_to=1000)
@@ -185,7 +185,7 @@ def test_building_twice_gives_the_same_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [VECTORS, ROWS, shard_name(0)])
-def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path, name: str) -> None:
+def test_a_modified_file_is_rejected_before_it_is_opened(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "i"
     build_index(folder, batches(vectors_of(2000)), dimension=DIMENSION, model="m", exact_up_to=1000)
     content = bytearray((folder / name).read_bytes())
@@ -196,7 +196,7 @@ def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("change", ['{"format": 3}', "[]", "{", '{"format": 2, "files": {"../x": "y"}}'])
-def test_an_index_that_says_nonsense_of_itself_is_refused(tmp_path: Path, change: str) -> None:
+def test_an_index_with_inconsistent_metadata_is_rejected(tmp_path: Path, change: str) -> None:
     folder = tmp_path / "i"
     build_index(folder, batches(vectors_of(10)), dimension=DIMENSION, model="m")
     (folder / "index.json").write_text(change)
@@ -204,20 +204,20 @@ def test_an_index_that_says_nonsense_of_itself_is_refused(tmp_path: Path, change
         open_index(folder)
 
 
-def test_the_vectors_of_another_model_are_refused(tmp_path: Path) -> None:
+def test_vectors_of_another_model_are_rejected(tmp_path: Path) -> None:
     build_index(tmp_path / "i", batches(vectors_of(10)), dimension=DIMENSION, model="m")
     with pytest.raises(UsageError, match="another model"):
         open_index(tmp_path / "i", model="n")
 
 
-def test_an_index_of_nothing_and_vectors_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_an_empty_index_and_nan_vectors_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to index"):
         build_index(tmp_path / "i", [], dimension=DIMENSION, model="m")
     with pytest.raises(UsageError, match="not finite"):
         build_index(tmp_path / "j", batches(vectors_of(9) * np.nan), dimension=DIMENSION, model="m")
 
 
-def test_only_the_owner_may_read_embeddings(tmp_path: Path) -> None:
+def test_embeddings_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "i"
     build_index(folder, batches(vectors_of(2000)), dimension=DIMENSION, model="m", exact_up_to=1000)
     modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir() if path.name != "index.json"}

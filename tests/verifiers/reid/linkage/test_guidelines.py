@@ -66,36 +66,36 @@ def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
         ("A7", None, {"licence": False}, "not_met"),
     ],
 )
-def test_each_guideline_stands_as_the_facts_say(
+def test_each_guideline_status_follows_from_the_facts(
     code: str, linked: Rate | None, changes: dict[str, Any], result: str
 ) -> None:
     assert standing(code, linked, **changes) == result
 
 
-def test_an_attack_of_slides_with_themselves_says_nothing_of_other_data() -> None:
+def test_an_attack_of_slides_on_themselves_proves_nothing_about_other_data() -> None:
     found = {one.code: one for one in checklist(replace(BEST, slides=9), None, SOME)}
     assert found["A3"].result == "needs_review"
     assert "not attacked" in found["A3"].why
     assert found["A4"].result == "not_met"
 
 
-def test_images_that_took_no_part_in_an_attack_leave_other_data_to_a_human() -> None:
+def test_images_excluded_from_an_attack_require_a_human_decision() -> None:
     found = {one.code: one for one in checklist(BEST, NOBODY, left=3)}
     assert found["A3"].result == "needs_review"
     assert "3 images took no part in it." in found["A3"].why
 
 
-def test_an_attack_of_radiographs_says_nothing_of_slides() -> None:
+def test_an_attack_on_radiographs_proves_nothing_about_slides() -> None:
     found = {one.code: one for one in checklist(replace(BEST, slides=9), SOME)}
     assert (found["A3"].result, found["A4"].result) == ("not_met", "needs_review")
 
 
-def test_what_is_open_is_told_in_whole_sentences() -> None:
+def test_open_guidelines_are_explained_in_complete_sentences() -> None:
     why = checklist(replace(BEST, unread=1))[0].why
     assert why == "1 object may show text that was not read."
 
 
-def test_all_seven_are_there_in_order_and_say_why() -> None:
+def test_all_seven_guidelines_are_in_order_with_reasons() -> None:
     found = checklist(BEST, SOME)
     assert [one.code for one in found] == [f"A{n}" for n in range(1, 8)]
     assert all(one.why.endswith(".") for one in found)
@@ -121,14 +121,14 @@ def row(number: int, **changes: Any) -> ObjectRow:
     return replace(ObjectRow(f"o{number}", *ids, 1, "0" * 64), **changes)
 
 
-def test_what_overlap_could_not_tell_counts_where_the_policy_asks_for_it(tmp_path: Path) -> None:
+def test_an_inconclusive_overlap_counts_if_the_policy_requires_it(tmp_path: Path) -> None:
     write_objects([row(0), row(1, check_overlap=CheckResult.PASSED)], tmp_path, metadata={})
     asks = POLICY + "registry: {path: ./registry, key: {env: B_KEY}}\noverlap: {action: flag}\n"
     found = [facts_of(loads(text, base=tmp_path), tmp_path).undecided for text in (POLICY, asks)]
     assert found == [0, 1]
 
 
-def test_the_facts_come_from_policy_and_manifest(tmp_path: Path) -> None:
+def test_the_facts_are_read_from_policy_and_manifest(tmp_path: Path) -> None:
     rows = [
         row(0, slide_block="B1", check_registry=CheckResult.PASSED),
         row(1, slide_block="B1", check_registry=CheckResult.FLAGGED, check_identifiers=CheckResult.PASSED),

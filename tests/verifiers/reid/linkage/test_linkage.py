@@ -28,7 +28,7 @@ def brute_force(similarity: Any, probes: Any, background: Any) -> float:
 
 @settings(deadline=None)
 @given(st.data())
-def test_rs_is_the_share_of_background_patients_with_a_probe_that_went_to_them(data: st.DataObject) -> None:
+def test_rs_is_the_share_of_background_patients_with_a_correctly_assigned_probe(data: st.DataObject) -> None:
     probes = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
     background = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
     rows = st.lists(st.integers(0, 2), min_size=len(background), max_size=len(background))
@@ -37,7 +37,7 @@ def test_rs_is_the_share_of_background_patients_with_a_probe_that_went_to_them(d
     assert found.sum() / len(set(background)) == brute_force(similarity, probes, background)
 
 
-def test_of_equal_similarities_the_smallest_index_is_taken() -> None:
+def test_equal_similarities_are_resolved_by_the_smallest_index() -> None:
     similarity = np.ones((1, 2), dtype=np.float32)
     assert linked_patients(SimilarityPool(similarity, np.array([7]), np.array([7, 8]))).all()
     assert not linked_patients(SimilarityPool(similarity, np.array([7]), np.array([8, 7]))).any()
@@ -57,7 +57,7 @@ def cohort(patients: int, images: int, noise: float, seed: int = 0) -> tuple[Any
     return vectors.astype(np.float32), people
 
 
-def test_what_all_images_have_in_common_hides_nobody() -> None:
+def test_a_common_component_of_all_images_hides_no_patient() -> None:
     """Cosines that differ from the seventh place on link as others do, and the first stranger gets nobody."""
     draw = np.random.default_rng(4)
     people = 100 + 0.01 * draw.normal(size=(20, 16))
@@ -67,14 +67,14 @@ def test_what_all_images_have_in_common_hides_nobody() -> None:
     assert linkage_attack(one).rs.errors == 20
 
 
-def test_copies_are_always_linked_and_strangers_by_chance_only() -> None:
+def test_copies_are_always_linked_and_strangers_only_by_chance() -> None:
     vectors, people = cohort(30, 1, 0.0)
     assert linkage_attack(pool_similarities(vectors, people, vectors, people)).rs.share == 1
     strangers = cohort(30, 1, 1.0, seed=9)[0]
     assert linkage_attack(pool_similarities(strangers, people, vectors, people)).rs.upper < 0.4
 
 
-def test_patients_of_one_side_only_are_bystanders_and_no_part_of_the_rate() -> None:
+def test_patients_in_one_dataset_only_do_not_count_in_the_rate() -> None:
     vectors, people = cohort(30, 2, 0.3)
     found = linkage_attack(
         pool_similarities(vectors[people < 20], people[people < 20], vectors[people > 9], people[people > 9])
@@ -82,7 +82,7 @@ def test_patients_of_one_side_only_are_bystanders_and_no_part_of_the_rate() -> N
     assert found.rs.of == 10
 
 
-def test_one_folder_against_itself_never_takes_an_image_for_its_own_mate() -> None:
+def test_in_a_self_attack_no_image_is_its_own_mate() -> None:
     vectors, people = cohort(12, 3, 2.0)
     itself = pool_similarities(vectors, people, None, None)
     assert (
@@ -95,7 +95,7 @@ def test_one_folder_against_itself_never_takes_an_image_for_its_own_mate() -> No
     assert 99 not in more.patients
 
 
-def test_rs_grows_with_probes_and_falls_with_patients() -> None:
+def test_rs_increases_with_probes_and_decreases_with_patients() -> None:
     vectors, people = cohort(60, 6, 1.6)
     found = linkage_attack(pool_similarities(vectors, people, None, None))
     by_probes = [one.mean for one in found.by_probes]
@@ -107,7 +107,7 @@ def test_rs_grows_with_probes_and_falls_with_patients() -> None:
     assert by_patients[0] > by_patients[-1] + 0.1
 
 
-def test_every_number_of_a_setting_is_in_order() -> None:
+def test_all_statistics_of_a_setting_are_consistent() -> None:
     vectors, people = cohort(25, 4, 1.5)
     found = linkage_attack(pool_similarities(vectors, people, None, None))
     for one in (*found.by_patients, *found.by_probes):
@@ -117,14 +117,14 @@ def test_every_number_of_a_setting_is_in_order() -> None:
     assert found.interval[0] <= found.rs.share <= found.interval[1]
 
 
-def test_the_same_images_give_the_same_result() -> None:
+def test_the_attack_is_deterministic() -> None:
     vectors, people = cohort(8, 3, 1.0)
     assert linkage_attack(pool_similarities(vectors, people, None, None)) == linkage_attack(
         pool_similarities(vectors, people, None, None)
     )
 
 
-def test_with_nobody_in_both_there_is_nothing_to_link() -> None:
+def test_without_shared_patients_there_is_nothing_to_link() -> None:
     nobody = SimilarityPool(np.ones((1, 1), dtype=np.float32), np.array([0]), np.array([1]))
     with pytest.raises(UsageError, match="nothing to link"):
         linkage_attack(nobody)

@@ -75,7 +75,7 @@ def picture(own: int, shared: int) -> ImageArray:
     return ImageArray(pixels, Modality.RADIOGRAPH)
 
 
-def test_the_heat_lies_where_two_images_are_the_same(model: AttentionModel) -> None:
+def test_the_heatmap_marks_identical_areas_of_two_images(model: AttentionModel) -> None:
     """A quarter of each is shared, and heat that knew nothing would put a quarter there."""
     half, shares = SIZE // 2, []
     for pair in range(4):
@@ -84,7 +84,7 @@ def test_the_heat_lies_where_two_images_are_the_same(model: AttentionModel) -> N
     assert np.mean(shares) > 0.33
 
 
-def test_maps_are_arrays_over_what_the_network_saw(model: AttentionModel) -> None:
+def test_maps_have_the_size_of_the_network_input(model: AttentionModel) -> None:
     found = attention_maps(model, picture(1, 9), picture(2, 9))
     assert found.heat.shape == found.squares.shape == (2, SIZE, SIZE)
     assert found.heat.dtype == found.squares.dtype == np.float32
@@ -92,18 +92,18 @@ def test_maps_are_arrays_over_what_the_network_saw(model: AttentionModel) -> Non
     assert found.heat.max((1, 2)) == pytest.approx(1)
 
 
-def test_exchanging_the_images_exchanges_the_maps(model: AttentionModel) -> None:
+def test_swapping_the_images_swaps_the_maps(model: AttentionModel) -> None:
     one, other = picture(1, 9), picture(2, 9)
     there, back = attention_maps(model, one, other), attention_maps(model, other, one)
     assert np.allclose(there.heat, back.heat[::-1], atol=1e-3)
 
 
-def test_an_image_of_another_kind_is_refused(model: AttentionModel) -> None:
+def test_an_image_of_another_modality_is_rejected(model: AttentionModel) -> None:
     slide = ImageArray(np.zeros((8, 8, 3), np.float32), Modality.SLIDE)
     with pytest.raises(UsageError, match="slide"):
         attention_maps(model, picture(1, 9), slide)
 
 
-def test_the_packaged_features_can_be_asked_as_well() -> None:
+def test_the_packaged_features_are_supported() -> None:
     found = attention_maps(packaged_attention_model(Modality.RADIOGRAPH), picture(1, 9), picture(2, 9))
     assert found.heat.max((1, 2)) == pytest.approx(1)

@@ -21,6 +21,6 @@ print(float((tiny * np.float32(0.01)).max()) > 0)
 """
 
 
-def test_text_is_read_fast_after_a_model_of_images_was_opened() -> None:
+def test_text_recognition_is_fast_after_opening_an_image_model() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0.0", "True"]

@@ -46,7 +46,7 @@ def picture(seed: int, modality: Modality = Modality.RADIOGRAPH) -> ImageArray:
     return ImageArray(pixels, modality)
 
 
-def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: ExportedModel) -> None:
+def test_a_saved_model_round_trips(folder: Path, trained: ExportedModel) -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.models.preprocess import prepare
@@ -64,14 +64,14 @@ def test_a_folder_opens_as_the_model_that_was_saved(folder: Path, trained: Expor
     assert read_config(read_folder(folder).content["config.json"]).deviation < TOLERANCE
 
 
-def test_a_vector_does_not_depend_on_its_company_or_on_threads(folder: Path) -> None:
+def test_a_vector_does_not_depend_on_batch_or_threads(folder: Path) -> None:
     pictures = [picture(seed) for seed in range(6)]
     together = open_retrieval(folder).embed(pictures)
     alone = np.concatenate([open_retrieval(folder, threads=2).embed([one]) for one in pictures[::-1]])
     assert np.array_equal(together, alone[::-1])
 
 
-def test_the_same_network_gives_the_same_folder(folder: Path, trained: ExportedModel, tmp_path: Path) -> None:
+def test_the_model_folder_is_deterministic(folder: Path, trained: ExportedModel, tmp_path: Path) -> None:
     digest = save_model(tmp_path / "again", trained, {}, PAPERS)
     assert digest == open_retrieval(folder).digest
     for one in folder.iterdir():
@@ -80,7 +80,7 @@ def test_the_same_network_gives_the_same_folder(folder: Path, trained: ExportedM
 
 @pytest.mark.parametrize("name", ["config.json", "weights.safetensors", "model.onnx", "training.json", LIST])
 @pytest.mark.parametrize("place", [0, -2])
-def test_one_changed_bit_is_refused(folder: Path, name: str, place: int) -> None:
+def test_one_changed_bit_is_rejected(folder: Path, name: str, place: int) -> None:
     data = bytearray((folder / name).read_bytes())
     data[place] ^= 1
     (folder / name).write_bytes(data)
@@ -88,68 +88,66 @@ def test_one_changed_bit_is_refused(folder: Path, name: str, place: int) -> None
         open_retrieval(folder)
 
 
-def test_a_changed_file_is_named(folder: Path) -> None:
+def test_a_changed_file_is_reported_by_name(folder: Path) -> None:
     (folder / "training.json").write_text("{}")
     with pytest.raises(IntegrityError, match=r"training\.json of the model was changed"):
         open_retrieval(folder)
 
 
-def test_a_missing_file_is_refused(folder: Path) -> None:
+def test_a_missing_file_is_rejected(folder: Path) -> None:
     (folder / "training.json").unlink()
     with pytest.raises(IntegrityError, match=r"training\.json\) is missing"):
         open_retrieval(folder)
 
 
-def test_an_added_file_is_refused_and_its_name_not_repeated(folder: Path) -> None:
+def test_an_added_file_is_rejected_without_quoting_its_name(folder: Path) -> None:
     (folder / "Smith.pt").write_bytes(b"")
     with pytest.raises(IntegrityError, match="was added") as caught:
         open_retrieval(folder)
     assert "Smith" not in str(caught.value)
 
 
-def test_a_link_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_folder_is_rejected(folder: Path, tmp_path: Path) -> None:
     (folder / "config.json").rename(tmp_path / "elsewhere")
     (folder / "config.json").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(IntegrityError, match="no plain file"):
         open_retrieval(folder)
 
 
-def test_a_model_is_not_written_over_another(folder: Path, trained: ExportedModel) -> None:
+def test_a_model_is_never_overwritten(folder: Path, trained: ExportedModel) -> None:
     with pytest.raises(UsageError, match="There is a model"):
         save_model(folder, trained, {}, PAPERS)
 
 
-def test_a_folder_without_a_model_says_what_to_give(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_gives_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no model"):
         open_retrieval(tmp_path)
 
 
-def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
+def test_a_model_of_another_kind_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="holds a retrieval model"):
         open_verification(folder)
 
 
-def test_pictures_of_another_modality_are_refused(folder: Path) -> None:
+def test_pictures_of_another_modality_are_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="radiograph"):
         open_retrieval(folder).embed([picture(0), picture(1, Modality.SLIDE)])
 
 
-def test_another_schema_version_is_refused(trained: ExportedModel) -> None:
+def test_another_schema_version_is_rejected(trained: ExportedModel) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="schema version"):
         read_config(json.dumps({**facts, "schema": 2}).encode())
 
 
 @pytest.mark.parametrize("change", [{"network": 3}, {"kind": "x"}, {"preprocessing": {}}, {"dimension": "a"}])
-def test_a_configuration_that_makes_no_sense_is_refused(
-    trained: ExportedModel, change: dict[str, object]
-) -> None:
+def test_an_inconsistent_configuration_is_rejected(trained: ExportedModel, change: dict[str, object]) -> None:
     facts = json.loads(trained.config.to_bytes())
     with pytest.raises(IntegrityError, match="cannot be understood"):
         read_config(json.dumps({**facts, **change}).encode())
 
 
-def test_a_graph_that_names_other_files_is_refused(folder: Path) -> None:
+def test_a_graph_with_external_files_is_rejected(folder: Path) -> None:
     import onnx
     from medsanitize.verifiers.reid.models.onnx_session import open_session
 

@@ -30,7 +30,7 @@ NETWORKS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("facts", NETWORKS, ids=lambda facts: facts["name"])
-def test_the_graph_computes_what_torch_computes(facts: dict[str, Any]) -> None:
+def test_the_onnx_graph_matches_torch(facts: dict[str, Any]) -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.models.onnx_export import to_onnx
@@ -60,7 +60,7 @@ def test_an_operation_without_an_operator_is_an_error() -> None:
 
 @pytest.mark.parametrize(("side", "grid"), [(7, 5), (32, 5), (12, 4), (3, 5)])
 @pytest.mark.parametrize("largest", [False, True])
-def test_pooling_to_a_grid_is_adaptive_pooling(side: int, grid: int, largest: bool) -> None:
+def test_grid_pooling_matches_adaptive_pooling(side: int, grid: int, largest: bool) -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.layers import GridPool
     from torch import nn
@@ -70,7 +70,7 @@ def test_pooling_to_a_grid_is_adaptive_pooling(side: int, grid: int, largest: bo
     assert torch.allclose(GridPool(side, grid, largest=largest)(maps), expected, atol=1e-6)
 
 
-def test_resnet_50_has_the_names_and_the_size_of_the_published_one() -> None:
+def test_resnet_50_has_the_published_names_and_size() -> None:
     from medsanitize.verifiers.reid.models.networks.resnet import ResNet
 
     state = ResNet().state_dict()
@@ -99,7 +99,7 @@ def _is_kept(name: str) -> bool:
     return "num_batches" not in name
 
 
-def test_a_backbone_starts_from_a_local_file_without_its_classifier(stored: Path) -> None:
+def test_a_backbone_is_loaded_from_a_local_file_without_its_classifier(stored: Path) -> None:
     from medsanitize.verifiers.reid.models.networks.initial_weights import start_from
     from medsanitize.verifiers.reid.models.networks.resnet import ResNet
     from safetensors.torch import load_file
@@ -109,7 +109,7 @@ def test_a_backbone_starts_from_a_local_file_without_its_classifier(stored: Path
     assert network.conv1.weight.equal(load_file(stored)["conv1.weight"])
 
 
-def test_weights_of_another_network_are_refused(stored: Path) -> None:
+def test_weights_of_another_network_are_rejected(stored: Path) -> None:
     from medsanitize.verifiers.reid.models.networks.initial_weights import start_from
     from medsanitize.verifiers.reid.models.networks.resnet import ResNet
 
@@ -117,7 +117,7 @@ def test_weights_of_another_network_are_refused(stored: Path) -> None:
         start_from(ResNet((1, 1, 1, 1), 16), str(stored))
 
 
-def test_a_damaged_file_of_weights_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_weights_file_is_rejected(tmp_path: Path) -> None:
     from medsanitize.verifiers.reid.models.networks.initial_weights import start_from
     from torch import nn
 
@@ -135,7 +135,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
         start_from(nn.Identity(), str(tmp_path / "resnet.pth"))
 
 
-def test_a_name_on_a_hub_is_refused_and_nothing_is_fetched() -> None:
+def test_a_hub_name_is_rejected_and_nothing_is_downloaded() -> None:
     from medsanitize.verifiers.reid.models.networks.initial_weights import start_from
     from torch import nn
 
@@ -143,7 +143,7 @@ def test_a_name_on_a_hub_is_refused_and_nothing_is_fetched() -> None:
         start_from(nn.Identity(), "timm/resnet50")
 
 
-def test_an_unknown_network_is_refused() -> None:
+def test_an_unknown_network_is_rejected() -> None:
     from medsanitize.verifiers.reid.models.networks.build import build_network
 
     for facts in ({"name": "other"}, {"name": "siamese-verification", "colour": 1}, {}):

@@ -17,18 +17,18 @@ def wave(rows: int = 90, columns: int = 110) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("level", [0.0, 0.4, 1.0])
-def test_uniform_borders_are_cut(level: float) -> None:
+def test_uniform_borders_are_cropped(level: float) -> None:
     bordered = np.full((120, 150), level, np.float32)
     bordered[10:100, 25:135] = wave()
     assert content(bordered) == (10, 100, 25, 135)
 
 
-def test_a_picture_that_is_all_border_stays_a_picture() -> None:
+def test_a_uniform_picture_is_not_cropped() -> None:
     assert content(np.zeros((3, 3), np.float32)) == (0, 3, 0, 3)
     assert content(np.zeros((200, 1), np.float32)) == (0, 200, 0, 1)
 
 
-def test_exposure_is_gone_after_contrast_is_made_even() -> None:
+def test_contrast_equalization_removes_exposure_differences() -> None:
     dark = even_contrast(wave(96, 96) * 0.4 + 0.05)
     bright = even_contrast(wave(96, 96) * 0.8 + 0.2)
     assert np.abs(dark - bright).max() < 0.02
@@ -36,16 +36,16 @@ def test_exposure_is_gone_after_contrast_is_made_even() -> None:
     assert dark.max() <= 1
 
 
-def test_equalising_never_turns_an_order_round_within_a_tile() -> None:
+def test_equalization_preserves_the_order_within_a_tile() -> None:
     ramp = np.repeat(np.linspace(0, 1, 64, dtype=np.float32)[None] ** 3, 64, 0)
     assert (np.diff(even_contrast(ramp)[4, :8]) >= -1e-6).all()
 
 
-def test_a_flat_picture_has_no_contrast_to_make_even() -> None:
+def test_a_uniform_picture_is_not_equalized() -> None:
     assert np.ptp(even_contrast(np.full((16, 16), 0.3, np.float32))) == 0
 
 
-def test_a_large_picture_and_a_small_one_look_the_same() -> None:
+def test_large_and_small_versions_of_a_picture_are_preprocessed_alike() -> None:
     how = Preprocessing(64, Fit.STRETCH, Channels.GREY, (0.0,) * 3, (1.0,) * 3, ContrastMode.EVEN)
     small = wave(256, 256)
     large = np.kron(small, np.ones((4, 4), np.float32))
@@ -53,7 +53,7 @@ def test_a_large_picture_and_a_small_one_look_the_same() -> None:
     assert np.corrcoef(one.ravel(), other.ravel())[0, 1] > 0.99
 
 
-def test_moments_of_regions_compare_every_two_places() -> None:
+def test_second_order_moments_compare_all_pairs_of_positions() -> None:
     """The inner product of two regions' moments is the weighted sum of squared inner products."""
     import torch
     from medsanitize.verifiers.reid.models.networks.moments import RegionMoments, region_weights
@@ -65,7 +65,7 @@ def test_moments_of_regions_compare_every_two_places() -> None:
     assert torch.allclose((layer(one) * layer(other)).sum(2)[0], expected, rtol=1e-4)
 
 
-def test_scrambling_keeps_distances() -> None:
+def test_random_projection_preserves_distances() -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.moments import RandomProjection
 
@@ -78,7 +78,7 @@ def test_scrambling_keeps_distances() -> None:
     assert (torch.cdist(kept, kept) - torch.cdist(vectors, vectors)).abs().max() < 0.1
 
 
-def test_what_is_learned_whitens_channels_and_products() -> None:
+def test_fitting_whitens_channels_and_products() -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.moments import Branch, Cells
     from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells, learn_products
@@ -98,7 +98,7 @@ def test_what_is_learned_whitens_channels_and_products() -> None:
     assert products.mean(0).abs().max() < 1e-4
 
 
-def test_cells_match_within_reach_and_no_further() -> None:
+def test_cells_match_only_within_the_search_radius() -> None:
     from medsanitize.verifiers.reid.models.region_matching import Matching
 
     cells = np.eye(16, dtype=np.float32).reshape(16, 4, 4)
@@ -111,7 +111,7 @@ def test_cells_match_within_reach_and_no_further() -> None:
     assert Matching(16, 4, 1).match(one, other)[0] == pytest.approx(0.75)
 
 
-def test_a_match_is_symmetric_and_counted_in_deviations_of_the_cohort() -> None:
+def test_a_match_score_is_symmetric_and_normalized_by_the_cohort() -> None:
     from medsanitize.verifiers.reid.models.region_matching import Matching
 
     how = Matching(5, 3, 1)
@@ -124,7 +124,7 @@ def test_a_match_is_symmetric_and_counted_in_deviations_of_the_cohort() -> None:
     assert np.allclose(how.match(one, other) - found, 1, atol=1e-5)
 
 
-def test_the_cohort_matches_as_pairs_do() -> None:
+def test_cohort_scores_equal_pair_scores() -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.match import Cohort
     from medsanitize.verifiers.reid.models.region_matching import Matching
@@ -139,7 +139,7 @@ def test_the_cohort_matches_as_pairs_do() -> None:
     assert np.allclose(cohort.matches(cells).numpy(), expected, atol=1e-5)
 
 
-def test_a_line_separates_what_a_value_separates() -> None:
+def test_a_linear_rule_separates_what_a_threshold_separates() -> None:
     from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT
     from medsanitize.verifiers.reid.training.frozen_backbone import fit_line
 
@@ -150,7 +150,7 @@ def test_a_line_separates_what_a_value_separates() -> None:
     assert loss < 0.3
 
 
-def test_few_images_leave_the_last_coarse_numbers_empty() -> None:
+def test_few_images_leave_the_last_components_empty() -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.moments import Coarse
     from medsanitize.verifiers.reid.training.second_order_pooling import learn_coarse

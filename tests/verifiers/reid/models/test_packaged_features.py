@@ -26,20 +26,20 @@ def test_vectors_have_unit_length(modality: Modality, dimension: int) -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_no_pictures_give_no_vectors() -> None:
+def test_an_empty_batch_gives_no_vectors() -> None:
     assert packaged_retrieval(Modality.SLIDE).embed([]).shape == (0, 1280)
 
 
-def test_a_radiograph_is_no_slide() -> None:
+def test_a_radiograph_is_rejected_by_the_slide_model() -> None:
     with pytest.raises(UsageError, match="slide"):
         packaged_retrieval(Modality.SLIDE).embed([noise(0, Modality.RADIOGRAPH)])
 
 
-def test_the_two_defaults_have_digests_of_their_own() -> None:
+def test_the_two_packaged_models_have_different_digests() -> None:
     assert len({packaged_retrieval(modality).digest for modality in Modality}) == 2
 
 
-def test_the_network_sees_what_imagenet_taught_it() -> None:
+def test_the_network_input_has_the_imagenet_normalization() -> None:
     """Sums over a fixed wave picture, taken from the reference implementation of the packaged weights."""
     import torch
     from medsanitize.verifiers.reid.models.networks.lite import Lite0
@@ -55,7 +55,7 @@ def test_the_network_sees_what_imagenet_taught_it() -> None:
     assert float(top.square().sum()) == pytest.approx(9368.5146, rel=1e-4)
 
 
-def test_what_phantoms_have_in_common_is_taken_away() -> None:
+def test_the_common_component_of_phantoms_is_removed() -> None:
     """Features that never fall below zero point one way; centred ones do not."""
     vectors = packaged_retrieval(Modality.RADIOGRAPH).embed(
         [ImageArray(wave(seed), Modality.RADIOGRAPH) for seed in range(4)]
@@ -68,7 +68,7 @@ def wave(seed: int) -> NDArray[np.float32]:
     return np.asarray(0.5 + 0.5 * np.sin(rows / (4 + seed)) * np.cos(columns / 6), np.float32)
 
 
-def test_weights_of_another_network_are_refused() -> None:
+def test_weights_of_another_network_are_rejected() -> None:
     import torch
     from medsanitize.verifiers.reid.models.networks.lite import lite_weights
 
@@ -77,13 +77,13 @@ def test_weights_of_another_network_are_refused() -> None:
 
 
 @pytest.mark.parametrize("fit", list(Fit))
-def test_every_fit_keeps_a_flat_square_as_it_is(fit: Fit) -> None:
+def test_every_fit_keeps_a_uniform_square(fit: Fit) -> None:
     how = Preprocessing(8, fit, Channels.GREY, **PLAIN)
     flat = ImageArray(np.full((16, 16), 0.5, np.float32), Modality.RADIOGRAPH)
     assert np.array_equal(prepare(flat, how), np.full((3, 8, 8), 0.5, np.float32))
 
 
-def test_pad_adds_black_and_crop_takes_the_middle() -> None:
+def test_pad_adds_black_and_crop_takes_the_center() -> None:
     pixels = np.zeros((4, 8), np.float32)
     pixels[:, 2:6] = 1
     wide = ImageArray(pixels, Modality.RADIOGRAPH)
@@ -94,7 +94,7 @@ def test_pad_adds_black_and_crop_takes_the_middle() -> None:
     assert np.array_equal(cropped, np.ones((4, 4), np.float32))
 
 
-def test_halving_takes_the_mean_of_neighbours_and_not_one_of_them() -> None:
+def test_halving_averages_neighbors() -> None:
     stripes = np.zeros((16, 16), np.float32)
     stripes[:, ::2] = 1
     small = prepare(
@@ -105,7 +105,7 @@ def test_halving_takes_the_mean_of_neighbours_and_not_one_of_them() -> None:
 
 @pytest.mark.parametrize("shape", [(300, 200), (37, 90), (16, 16), (5, 7)])
 @pytest.mark.parametrize("fit", list(Fit))
-def test_scaling_is_that_of_pillow(shape: tuple[int, int], fit: Fit) -> None:
+def test_scaling_matches_pillow(shape: tuple[int, int], fit: Fit) -> None:
     pixels = np.random.default_rng(0).random(shape, np.float32)
     rows, columns = shape
     side = min(shape)
@@ -124,7 +124,7 @@ def test_scaling_is_that_of_pillow(shape: tuple[int, int], fit: Fit) -> None:
     assert np.abs(found[above : above + down, before : before + across] - expected).max() < 1e-5
 
 
-def test_colour_is_kept_in_order_and_grey_is_luma() -> None:
+def test_color_keeps_its_channel_order_and_gray_is_luma() -> None:
     red = np.zeros((4, 4, 3), np.float32)
     red[..., 0] = 1
     picture = ImageArray(red, Modality.SLIDE)
@@ -134,7 +134,7 @@ def test_colour_is_kept_in_order_and_grey_is_luma() -> None:
     assert grey[:, 0, 0] == pytest.approx([0.299] * 3)
 
 
-def test_mean_and_deviation_are_applied_by_channel() -> None:
+def test_mean_and_deviation_are_applied_per_channel() -> None:
     how = Preprocessing(4, Fit.STRETCH, Channels.COLOUR, (0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = ImageArray(np.ones((4, 4, 3), np.float32), Modality.SLIDE)
     assert prepare(white, how)[:, 0, 0].tolist() == [1, 1, 0]

@@ -122,7 +122,7 @@ def of(places: dict[str, Path], *names: str, **options: Any) -> Overlap:
     return compare_datasets(*datasets, models=options.pop("models", MODELS), visit=visit, **options)
 
 
-def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[str, Path]) -> None:
+def test_disjoint_datasets_are_exclusive_with_the_bound(places: dict[str, Path]) -> None:
     found = of(places, "a", "b")
     verdict = found.comparisons[0].verdict
     assert found.result == "exclusive"
@@ -132,7 +132,7 @@ def test_datasets_that_share_nobody_are_exclusive_with_the_bound(places: dict[st
     assert verdict.sentence.startswith("A and B are exclusive: none of 4,550 pairs of patients matched")
 
 
-def test_shared_patients_are_found_by_other_visits_and_no_others(places: dict[str, Path]) -> None:
+def test_shared_patients_are_found_by_other_visits_without_false_matches(places: dict[str, Path]) -> None:
     found = of(places, "a", "c")
     names = {
         (found.datasets[0].names[p.patients[0]], found.datasets[1].names[p.patients[1]])
@@ -155,13 +155,13 @@ def test_matches_connect_patients_into_groups(places: dict[str, Path]) -> None:
     }
 
 
-def test_every_two_of_three_sides_are_compared(places: dict[str, Path]) -> None:
+def test_three_datasets_are_compared_pairwise(places: dict[str, Path]) -> None:
     found = of(places, "a", "b", "c")
     assert [one.titles for one in found.comparisons] == [("A", "B"), ("A", "C"), ("B", "C")]
     assert found.result == "overlapping"
 
 
-def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]) -> None:
+def test_a_verification_model_determines_the_matches(places: dict[str, Path]) -> None:
     judge = Judge()
     found = of(places, "a", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: judge}))
     assert sum(judge.calls)
@@ -172,7 +172,7 @@ def test_a_verification_model_decides_where_there_is_one(places: dict[str, Path]
     assert all(0 <= p.score <= 1 for p in found.pairs if p.score is not None)
 
 
-def test_the_table_says_from_which_score_and_within_which_distance_a_pair_is_sure(
+def test_the_table_states_the_strict_thresholds_of_score_and_distance(
     places: dict[str, Path], tmp_path: Path
 ) -> None:
     found = of(places, "a", "b", "c", models=replace(MODELS, verification={Modality.RADIOGRAPH: Judge()}))
@@ -184,7 +184,7 @@ def test_the_table_says_from_which_score_and_within_which_distance_a_pair_is_sur
     assert all(row["distance"] <= row["threshold_distance"] for row in strict)
 
 
-def test_of_many_pairs_the_verification_model_sees_near_ones_and_finds_the_same(
+def test_verifying_only_candidates_gives_the_same_matches_as_all_pairs(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = replace(MODELS, verification={Modality.RADIOGRAPH: Judge()})
@@ -214,7 +214,7 @@ def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n" + b"cut", b"\xff\xd8\xff cut"])
-def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
+def test_with_an_unreadable_image_nothing_is_exclusive(
     places: dict[str, Path], tmp_path: Path, content: bytes
 ) -> None:
     bad = tmp_path / "SECRETNAME.png"
@@ -236,7 +236,7 @@ def test_with_an_image_that_cannot_be_read_nothing_is_exclusive(
     ("name", "patient", "result"),
     [("scan.png", "", "inconclusive"), ("scan", "SECRET1", "inconclusive"), ("note.txt", "", "inconclusive")],
 )
-def test_text_in_place_of_an_image_leaves_a_doubt(
+def test_text_in_place_of_an_image_is_reported_for_review(
     places: dict[str, Path], tmp_path: Path, name: str, patient: str, result: str
 ) -> None:
     pointer = tmp_path / name
@@ -247,7 +247,7 @@ def test_text_in_place_of_an_image_leaves_a_doubt(
     assert found.result == result
 
 
-def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+def test_pages_that_are_not_compared_are_reported_for_review(places: dict[str, Path], tmp_path: Path) -> None:
     pages = [Image.fromarray(picture(500, visit)) for visit in (0, 1)]
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
@@ -258,14 +258,14 @@ def test_pages_that_are_not_compared_leave_a_doubt(places: dict[str, Path], tmp_
     assert len(found.datasets[1].vectors[Modality.RADIOGRAPH].images) == 131
 
 
-def test_a_text_that_stands_for_nothing_leaves_no_doubt(places: dict[str, Path], tmp_path: Path) -> None:
+def test_an_unrelated_text_file_is_not_reported_for_review(places: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Thank you for your interest in these images.")
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
     more = replace(other, images=(*other.images, Item(tmp_path / "note.txt", "note.txt")))
     assert compare_datasets(one, more, models=MODELS, visit=visit).result == "exclusive"
 
 
-def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
+def test_a_dataset_without_perceptual_hashes_is_still_compared(
     places: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\ncut")
@@ -274,14 +274,14 @@ def test_a_side_of_which_nothing_has_a_look_is_compared_all_the_same(
     assert found.result == "inconclusive"
 
 
-def test_what_was_not_even_opened_leaves_a_doubt(places: dict[str, Path]) -> None:
+def test_unopened_files_are_reported_for_review(places: dict[str, Path]) -> None:
     datasets = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
     found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
     assert "image not there 2" in found.comparisons[0].verdict.sentence
 
 
-def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> None:
+def test_without_a_calibration_the_verdict_is_inconclusive(places: dict[str, Path]) -> None:
     datasets = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
     found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
@@ -289,7 +289,7 @@ def test_without_a_calibration_nothing_is_decided(places: dict[str, Path]) -> No
     assert {p.decision for p in found.pairs} == {"undecided"}
 
 
-def test_too_few_patients_to_calibrate_give_a_bound_and_no_claim(places: dict[str, Path]) -> None:
+def test_too_few_calibration_patients_give_a_bound_but_no_verdict(places: dict[str, Path]) -> None:
     some = [one for one in side_of(places["b"], "B").images if one.patient in ("p100", "p101")]
     found = compare_datasets(
         side_of(places["few"], "A"), Dataset("B", tuple(some)), models=MODELS, visit=visit
@@ -300,7 +300,7 @@ def test_too_few_patients_to_calibrate_give_a_bound_and_no_claim(places: dict[st
     assert "at most 1 patients are in both" in verdict.sentence
 
 
-def test_a_model_that_tells_nobody_apart_claims_nothing(places: dict[str, Path]) -> None:
+def test_a_model_that_cannot_distinguish_patients_gives_no_verdict(places: dict[str, Path]) -> None:
     rng = np.random.default_rng(0)
     first, second = (
         np.r_[np.arange(100), rng.integers(0, 100, 900)],
@@ -311,7 +311,7 @@ def test_a_model_that_tells_nobody_apart_claims_nothing(places: dict[str, Path])
     assert found.result == "inconclusive"
 
 
-def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict[str, Path]) -> None:
+def test_datasets_of_different_modalities_are_inconclusive(places: dict[str, Path]) -> None:
     def other_kind(batches: Any) -> Any:
         for batch in batches:
             found = fingerprint_images(batch, MODELS)
@@ -324,7 +324,7 @@ def test_datasets_of_different_kinds_of_images_cannot_be_told_apart(places: dict
     assert "the datasets have no images of one modality in common" in found.comparisons[0].verdict.sentence
 
 
-def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: Path) -> None:
+def test_splits_of_a_table_are_compared_and_shared_patient_ids_are_a_leak(tmp_path: Path) -> None:
     folder_of(tmp_path, range(40), split="train")
     folder_of(tmp_path, range(38, 70), visits=1, split="test")
     datasets = datasets_from_splits(tmp_path / "labels.csv", tmp_path)
@@ -334,20 +334,20 @@ def test_splits_of_a_table_are_compared_and_names_on_both_sides_leak(tmp_path: P
     assert found.comparisons[0].evidence.ids == 2
 
 
-def test_a_table_of_one_split_is_refused(tmp_path: Path) -> None:
+def test_a_table_of_one_split_is_rejected(tmp_path: Path) -> None:
     folder_of(tmp_path, range(2), split="train")
     with pytest.raises(UsageError, match="fewer than two splits"):
         datasets_from_splits(tmp_path / "labels.csv", tmp_path)
 
 
-def test_one_side_alone_and_a_side_of_no_images_are_refused(places: dict[str, Path]) -> None:
+def test_a_single_dataset_and_an_empty_dataset_are_rejected(places: dict[str, Path]) -> None:
     with pytest.raises(UsageError, match="nothing to compare"):
         compare_datasets(side_of(places["a"], "A"), models=MODELS)
     with pytest.raises(UsageError, match="B holds no image"):
         compare_datasets(side_of(places["a"], "A"), Dataset("B", ()), models=MODELS)
 
 
-def test_the_outcome_is_the_same_whoever_looks_and_in_whatever_batches(places: dict[str, Path]) -> None:
+def test_the_result_does_not_depend_on_workers_and_batches(places: dict[str, Path]) -> None:
     def one_at_a_time(batches: Any) -> Any:
         for batch in batches:
             yield [fingerprint_images([image], MODELS)[0] for image in batch]
@@ -359,18 +359,20 @@ def test_the_outcome_is_the_same_whoever_looks_and_in_whatever_batches(places: d
     )
 
 
-def test_a_flat_picture_has_no_fingerprint() -> None:
+def test_a_uniform_picture_has_no_perceptual_hash() -> None:
     assert perceptual_hash(np.zeros((50, 40), np.float32)) is None
     assert perceptual_hash(np.full((50, 40, 3), 0.7, np.float32)) is None
 
 
-def test_the_chance_of_so_many_matches_is_that_of_poisson() -> None:
+def test_the_p_value_of_a_match_count_is_that_of_poisson() -> None:
     assert poisson_tail(0, 3.0) == 1.0
     assert poisson_tail(1, 0.5) == pytest.approx(1 - np.exp(-0.5))
     assert poisson_tail(2, 1.0) == pytest.approx(1 - 2 * np.exp(-1))
 
 
-def test_what_two_models_saw_comes_back_from_an_index(places: dict[str, Path], tmp_path: Path) -> None:
+def test_embeddings_of_two_models_round_trip_through_an_index(
+    places: dict[str, Path], tmp_path: Path
+) -> None:
     models = Models(MODELS.retrieval, {Modality.RADIOGRAPH: Judge()})
     side = side_of(places["few"], "few")
     seen = fingerprint_dataset(side, fingerprint_images(side.images, models))

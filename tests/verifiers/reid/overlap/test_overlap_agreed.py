@@ -35,14 +35,14 @@ def overlooked(found: JointThreshold, fresh: CalibrationPairs) -> float:
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.9])
-def test_the_bound_of_what_is_overlooked_holds_in_nineteen_of_twenty_calibrations(alike: float) -> None:
+def test_the_miss_bound_holds_in_95_percent_of_calibrations(alike: float) -> None:
     fresh = people(200_000, 0, alike=alike)
     found = [joint_threshold(people(150, seed, alike=alike), ROOM, -9.0) for seed in range(1, 401)]
     held = [one is not None and overlooked(one, fresh) <= one.point.false_non_match.upper for one in found]
     assert np.mean(held) >= 0.93  # 0.95, less two deviations of 400 draws
 
 
-def test_no_more_are_overlooked_than_the_bound_allows_for() -> None:
+def test_the_number_of_misses_respects_the_bound() -> None:
     found = joint_threshold(people(150, 1), ROOM, -9.0)
     assert found is not None
     errors = max_errors(150, ROOM)
@@ -50,7 +50,7 @@ def test_no_more_are_overlooked_than_the_bound_allows_for() -> None:
     assert found.point.false_non_match.upper == clopper_pearson(errors, 150)[1] <= ROOM
 
 
-def test_less_chance_is_let_through_than_by_the_score_alone() -> None:
+def test_joint_thresholds_give_fewer_false_matches_than_the_score_only() -> None:
     pairs, fresh = people(2_000, 2, alike=0.0), people(200_000, 3, alike=0.0)
     found = joint_threshold(pairs, ROOM, -9.0)
     assert found is not None
@@ -62,11 +62,11 @@ def test_less_chance_is_let_through_than_by_the_score_alone() -> None:
 
 
 @pytest.mark.parametrize(("count", "least"), [(60, -9.0), (150, 9.0)], ids=["too few", "below the other"])
-def test_where_there_is_no_such_threshold_the_score_alone_decides(count: int, least: float) -> None:
+def test_without_a_joint_threshold_the_score_decides(count: int, least: float) -> None:
     assert joint_threshold(people(count, 4), ROOM, least) is None
 
 
-def test_a_pair_that_is_alike_but_far_apart_is_not_sure() -> None:
+def test_a_similar_but_distant_pair_is_not_a_strict_match() -> None:
     pairs = people(300, 5)
     scores = calibrate(pairs.score, pairs.first, pairs.second)
     limit = choose_thresholds(

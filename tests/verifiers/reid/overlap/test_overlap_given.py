@@ -38,7 +38,7 @@ def scores() -> Calibration:
 
 
 @pytest.mark.parametrize(("digest", "opened"), [("r", models()), ("r+v", models(verifier="v"))])
-def test_a_calibration_serves_the_models_it_is_of(
+def test_a_calibration_applies_to_its_models(
     digest: str, opened: Models, scores: Calibration, tmp_path: Path
 ) -> None:
     (tmp_path / "c.json").write_text(CalibrationFile(CHEST, digest, scores).to_json())
@@ -50,7 +50,7 @@ def test_a_calibration_serves_the_models_it_is_of(
     [("r+v", models()), ("r", models(verifier="v")), ("other", models()), ("r+w", models(verifier="v"))],
     ids=["of a verifier", "of distances", "another model", "another verifier"],
 )
-def test_a_calibration_of_other_scores_is_refused(
+def test_a_calibration_of_other_scores_is_rejected(
     digest: str, opened: Models, scores: Calibration, tmp_path: Path
 ) -> None:
     (tmp_path / "c.json").write_text(CalibrationFile(CHEST, digest, scores).to_json())
@@ -58,7 +58,7 @@ def test_a_calibration_of_other_scores_is_refused(
         calibrations_of(tmp_path / "c.json", opened)
 
 
-def test_a_calibration_that_names_no_model_is_refused(scores: Calibration) -> None:
+def test_a_calibration_without_models_is_rejected(scores: Calibration) -> None:
     with pytest.raises(UsageError, match="which models"):
         read_calibration_file(scores.to_json())
 
@@ -66,7 +66,7 @@ def test_a_calibration_that_names_no_model_is_refused(scores: Calibration) -> No
 @pytest.mark.parametrize(
     "text", ["{", '{"models": "r"}', '{"calibration": {}, "modality": "x", "models": "r"}']
 )
-def test_a_damaged_calibration_is_refused(text: str) -> None:
+def test_a_damaged_calibration_is_rejected(text: str) -> None:
     with pytest.raises(IntegrityError):
         read_calibration_file(text)
 
@@ -75,7 +75,7 @@ def outcome(result: str, *held: Modality) -> Any:
     return SimpleNamespace(result=result, datasets=[SimpleNamespace(vectors=dict.fromkeys(held))])
 
 
-def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named() -> None:
+def test_packaged_features_never_replace_a_named_model_in_a_verdict() -> None:
     named: Any = {CHEST: Named("r")}
     assert unused_models(ModelPaths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
 
@@ -85,6 +85,6 @@ def test_no_claim_rests_on_packaged_features_in_place_of_a_model_that_was_named(
     [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("inconclusive")],
     ids=["it saw images", "an overlap stands", "nothing was seen"],
 )
-def test_what_is_found_all_the_same_is_told(found: Any) -> None:
+def test_matches_without_a_verdict_are_reported(found: Any) -> None:
     named: Any = {CHEST: Named("r")}
     assert unused_models(ModelPaths((Path("model"),)), Models(named), found) == ()

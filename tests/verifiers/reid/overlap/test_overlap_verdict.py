@@ -58,7 +58,7 @@ def evidence(
     )
 
 
-def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_patients_bound_it() -> None:
+def test_three_matches_prove_nothing_if_few_patients_bound_the_rate() -> None:
     by_chance = permutation_p_value({(0, 1), (2, 3), (4, 5)}, (set(), set()), (120, 120))
     verdict = conclude("A", "B", evidence(3, by_chance, limit(0.0, 0, 120)))
     assert by_chance == pytest.approx(1 / 8, abs=0.015)
@@ -66,7 +66,7 @@ def test_three_matches_that_the_estimate_calls_rare_prove_nothing_where_few_pati
     assert "manual review required" in verdict.sentence
 
 
-def test_matches_across_alone_prove_an_overlap() -> None:
+def test_matches_only_between_datasets_prove_an_overlap() -> None:
     shared = {(n, n) for n in range(6)}
     by_chance = permutation_p_value(shared, (set(), set()), (120, 120))
     assert by_chance == pytest.approx(1 / 64, abs=0.006)
@@ -74,7 +74,7 @@ def test_matches_across_alone_prove_an_overlap() -> None:
 
 
 @pytest.mark.parametrize(("chance", "result"), [(0.001, "overlapping"), (0.6, "inconclusive")])
-def test_sure_matches_prove_an_overlap_where_chance_makes_many_possible_ones(
+def test_strict_matches_prove_an_overlap_despite_many_possible_ones_by_chance(
     chance: float, result: str
 ) -> None:
     found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, strict=9)
@@ -84,7 +84,7 @@ def test_sure_matches_prove_an_overlap_where_chance_makes_many_possible_ones(
     assert conclude("A", "B", told).result == result
 
 
-def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:
+def test_matches_that_also_occur_within_the_datasets_prove_nothing() -> None:
     across = {(n, n) for n in range(6)}
     inside = {(n, n + 50) for n in range(3)}
     by_chance = permutation_p_value(across, (inside, inside), (120, 120))
@@ -92,20 +92,20 @@ def test_matches_that_fall_within_the_sides_as_well_prove_nothing() -> None:
     assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120), 6)).result == "inconclusive"
 
 
-def test_matches_that_the_rate_explains_prove_nothing_wherever_they_fall() -> None:
+def test_matches_explained_by_the_false_match_rate_prove_nothing() -> None:
     assert conclude("A", "B", evidence(14, 0.001, limit(1e-3, 0, 120))).result == "inconclusive"
 
 
-def test_more_matches_than_the_largest_rate_makes_prove_an_overlap_by_themselves() -> None:
+def test_more_matches_than_the_upper_rate_bound_prove_an_overlap() -> None:
     assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000))).result == "overlapping"
 
 
-def test_of_sides_of_unlike_size_few_matches_across_suffice() -> None:
+def test_for_datasets_of_different_size_few_cross_matches_suffice() -> None:
     across = {(n, n) for n in range(2)}
     assert permutation_p_value(across, (set(), set()), (5_000, 50)) < 0.001
 
 
-def test_patients_dealt_out_by_chance_are_called_overlapping_no_oftener_than_stated() -> None:
+def test_random_splits_are_called_overlapping_at_most_at_the_stated_rate() -> None:
     """Nine accidents among 60 patients, divided at random 200 times."""
     found = []
     for number in range(200):
@@ -118,7 +118,7 @@ def test_patients_dealt_out_by_chance_are_called_overlapping_no_oftener_than_sta
     assert np.mean(np.array(found) <= 0.05) <= 0.08
 
 
-def test_where_all_pairs_are_scored_none_is_overlooked_by_the_search() -> None:
+def test_scoring_all_pairs_misses_none_in_the_search() -> None:
     draw = np.random.default_rng(1)
     first = np.r_[np.arange(80), draw.integers(0, 80, 400)]
     second = np.r_[np.arange(80), draw.integers(80, 160, 400)]
@@ -137,7 +137,7 @@ def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
     return calibrate(np.r_[genuine, draw.random(strangers) * 0.5], first, second)
 
 
-def test_the_threshold_is_the_strictest_that_overlooks_one_in_four_hundred_and_can_be_bounded() -> None:
+def test_the_threshold_is_the_strictest_with_a_boundable_miss_rate_of_1_in_400() -> None:
     genuine = np.linspace(0.6, 0.9, 800)
     chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.permissive.threshold == genuine[2]
@@ -145,21 +145,21 @@ def test_the_threshold_is_the_strictest_that_overlooks_one_in_four_hundred_and_c
     assert chosen.miss(chosen.permissive) < 0.01
 
 
-def test_what_counts_against_a_claim_lies_as_high_as_the_claim_allows() -> None:
+def test_the_permissive_threshold_is_as_high_as_the_miss_rate_allows() -> None:
     genuine = np.linspace(0.6, 0.9, 300)
     chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.strict.threshold == genuine[max_errors(300, 0.05)] > chosen.permissive.threshold
     assert 0.045 < chosen.miss(chosen.strict) <= 0.05
 
 
-def test_too_few_patients_for_a_claim_leave_one_threshold() -> None:
+def test_too_few_patients_for_a_claim_give_one_threshold() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 40), 200)
     chosen = choose_thresholds(scores, None, verified=False, target=1e-3, source="given")
     assert chosen.strict == chosen.permissive
     assert chosen.miss(chosen.strict) > 0.05
 
 
-def test_a_match_that_is_only_possible_does_not_stand_against_exclusive_but_is_told() -> None:
+def test_a_possible_match_is_reported_but_does_not_prevent_exclusive() -> None:
     verdict = conclude("A", "B", evidence(1, 1.0, limit(1e-4, 0, 120), strict=0))
     assert verdict.result == "exclusive"
     assert (
@@ -169,7 +169,7 @@ def test_a_match_that_is_only_possible_does_not_stand_against_exclusive_but_is_t
     assert "would have no strict match" in verdict.sentence
 
 
-def test_one_sure_match_leaves_it_to_a_person() -> None:
+def test_one_strict_match_requires_manual_review() -> None:
     verdict = conclude("A", "B", evidence(2, 1.0, limit(1e-4, 0, 120), strict=1))
     assert verdict.result == "inconclusive"
     assert (
@@ -178,27 +178,27 @@ def test_one_sure_match_leaves_it_to_a_person() -> None:
     )
 
 
-def test_possible_matches_that_chance_hardly_makes_leave_it_to_a_person_though_none_is_sure() -> None:
+def test_unexpected_possible_matches_require_manual_review_without_a_strict_one() -> None:
     """Images less like those of the calibration would look so, and its bounds would not hold."""
     verdict = conclude("A", "B", evidence(3, 0.13, limit(0.0, 0, 150, pairs=100_000), strict=0))
     assert (verdict.result, verdict.miss) == ("inconclusive", None)
     assert "manual review required" in verdict.sentence
 
 
-def test_possible_matches_are_told_where_an_image_could_not_be_read() -> None:
+def test_possible_matches_are_reported_despite_an_unreadable_image() -> None:
     seen = replace(evidence(1, 1.0, limit(1e-4, 0, 120), strict=0), unread={"decoder-failed": 2})
     verdict = conclude("A", "B", seen)
     assert verdict.result == "inconclusive"
     assert "Possible matches: 1 (" in verdict.sentence
 
 
-def test_where_nothing_is_even_possible_the_bound_is_that_of_the_looser_threshold() -> None:
+def test_without_possible_matches_the_bound_is_that_of_the_permissive_threshold() -> None:
     known = limit(0.0, 0, 120)
     loose = replace(known, strict=replace(known.strict, false_non_match=Rate(0.03, 6, 200, 0.01, 0.049)))
     assert conclude("A", "B", evidence(0, 1.0, loose)).miss == known.permissive.false_non_match.upper
 
 
-def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
+def test_verdicts_are_made_per_modality() -> None:
     seen, known = evidence(1, 1.0, limit(1e-4, 0, 120), strict=1), limit(1e-4, 0, 120)
     slides = Modality.SLIDE
     both = replace(
@@ -214,25 +214,25 @@ def test_one_kind_of_image_may_be_in_doubt_and_another_only_possible() -> None:
     assert "Possible matches: 1 (" in verdict.sentence
 
 
-def test_what_the_search_overlooks_is_part_of_what_a_claim_allows() -> None:
+def test_search_misses_count_toward_the_permitted_miss_rate() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
     chosen = choose_thresholds(scores, scores, verified=True, target=1e-3, source="given")
     assert chosen.search_miss_bound > 0
     assert 0.04 < chosen.miss(chosen.strict) <= 0.05
 
 
-def test_what_lists_overlook_is_part_of_what_a_claim_allows() -> None:
+def test_inverted_list_misses_count_toward_the_permitted_miss_rate() -> None:
     scores = calibrated(np.linspace(0.6, 0.9, 5_000), 2_000)
     chosen = choose_thresholds(scores, scores, verified=False, target=1e-3, source="given", overlooked=0.02)
     assert chosen.search_miss_bound == 0.02
     assert 0.04 < chosen.miss(chosen.strict) <= 0.05
 
 
-def test_more_possible_matches_than_chance_makes_prove_an_overlap_though_none_is_sure() -> None:
+def test_excess_possible_matches_prove_an_overlap_without_a_strict_one() -> None:
     assert conclude("A", "B", evidence(60, 1.0, limit(1e-3, 0, 3_000), strict=0)).result == "overlapping"
 
 
-def test_within_a_side_the_search_finds_the_same_matches_as_all_pairs() -> None:
+def test_within_a_dataset_the_search_finds_the_same_matches_as_all_pairs() -> None:
     draw = np.random.default_rng(3)
     people = np.arange(90) // 2
     vectors = draw.random((90, 4)).astype(np.float32)

@@ -54,7 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     return folder / "model", json.loads(done.stdout)
 
 
-def test_training_tells_what_it_made_and_what_it_left_out(model: tuple[Path, dict[str, Any]]) -> None:
+def test_training_reports_its_result_and_exclusions(model: tuple[Path, dict[str, Any]]) -> None:
     facts = model[1]
     assert facts["kind"] == "classification"
     assert facts["counts"]["fit_images"] + facts["counts"]["validation_images"] == 16
@@ -62,7 +62,7 @@ def test_training_tells_what_it_made_and_what_it_left_out(model: tuple[Path, dic
     assert facts["exit_code"] == 1
 
 
-def test_the_classifier_says_what_images_show(model: tuple[Path, dict[str, Any]]) -> None:
+def test_the_classifier_predicts_the_classes_of_images(model: tuple[Path, dict[str, Any]]) -> None:
     from medsanitize.verifiers.reid.images.image import ImageArray, Modality
     from medsanitize.verifiers.reid.models.load import open_classification
 
@@ -77,21 +77,21 @@ def test_the_classifier_says_what_images_show(model: tuple[Path, dict[str, Any]]
     assert shares.sum(1) == pytest.approx(1, abs=1e-6)
 
 
-def test_the_folder_names_no_patient_and_no_file(model: tuple[Path, dict[str, Any]]) -> None:
+def test_the_folder_contains_no_patient_and_no_file_names(model: tuple[Path, dict[str, Any]]) -> None:
     for name in ("README.md", "config.json", "training.json", "log.jsonl"):
         text = (model[0] / name).read_text()
         assert "secret" not in text
         assert ".png" not in text
 
 
-def test_a_classifier_is_no_retrieval_model(model: tuple[Path, dict[str, Any]]) -> None:
+def test_a_classifier_is_rejected_as_retrieval_model(model: tuple[Path, dict[str, Any]]) -> None:
     from medsanitize.verifiers.reid.models.load import open_retrieval
 
     with pytest.raises(UsageError, match="holds a classification model"):
         open_retrieval(model[0])
 
 
-def test_classes_that_the_weights_do_not_fit_are_refused(
+def test_classes_that_do_not_match_the_weights_are_rejected(
     model: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     from medsanitize.verifiers.reid.models.load import open_classification
@@ -124,7 +124,7 @@ def test_the_same_images_give_the_same_densenet(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
-def test_an_interrupted_training_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
+def test_an_interrupted_training_gives_the_same_result_as_an_uninterrupted_one(tmp_path: Path) -> None:
     from medsanitize.verifiers.reid.models.model_folder import read_folder
     from medsanitize.verifiers.reid.training.train_classifier import class_recipe_for, train_classification
 
@@ -174,7 +174,7 @@ def test_classes_that_cannot_be_learned_are_an_error(
     assert message in json.loads(done.stdout)["message"]
 
 
-def test_the_view_may_be_the_class(tmp_path: Path) -> None:
+def test_the_view_can_be_the_class(tmp_path: Path) -> None:
     done = call(write_table(tmp_path, ["x"] * 12), "--class", "view", "--recipe", "tiny")
     assert done.exit_code == 0, done.output
 
@@ -187,7 +187,7 @@ def test_the_view_may_be_the_class(tmp_path: Path) -> None:
         (("--recipe", "frozen", "--weights", "random"), "packaged weights of its own"),
     ],
 )
-def test_recipes_say_which_weights_they_take(
+def test_recipes_state_the_weights_they_accept(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = call(write_table(tmp_path, ["a", "b"] * 4), "--class", "finding", *arguments)
@@ -195,7 +195,7 @@ def test_recipes_say_which_weights_they_take(
     assert message in json.loads(done.stdout)["message"]
 
 
-def test_patients_are_parted_class_by_class() -> None:
+def test_patients_are_split_class_by_class() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset, split_classes
     from medsanitize.verifiers.reid.training.dataset import TrainingDataset
@@ -209,7 +209,7 @@ def test_patients_are_parted_class_by_class() -> None:
     assert len(np.unique(validation.examples.patients[validation.classes == 0])) == 5
 
 
-def test_every_class_weighs_the_same() -> None:
+def test_every_class_has_the_same_weight() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
     from medsanitize.verifiers.reid.training.dataset import TrainingDataset

@@ -32,7 +32,7 @@ def call(table: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["train", *arguments, *given])
 
 
-def test_training_prints_what_it_made(table: Path) -> None:
+def test_training_prints_its_result(table: Path) -> None:
     done = call(table, "retrieval", "--column", "patient_id=subject")
     facts = json.loads(done.stdout)
     assert done.exit_code == facts["exit_code"] == 0
@@ -40,14 +40,14 @@ def test_training_prints_what_it_made(table: Path) -> None:
     assert len(facts["digest"]) == 64
 
 
-def test_images_left_out_are_told_by_the_exit_code(table: Path) -> None:
+def test_excluded_images_change_the_exit_code(table: Path) -> None:
     (table.parent / "3.png").write_bytes(b"")
     done = call(table, "verification", "--column", "patient_id=subject")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["excluded"] == {"image not readable": 1}
 
 
-def test_a_missing_column_is_an_error_of_usage(table: Path) -> None:
+def test_a_missing_column_is_a_usage_error(table: Path) -> None:
     done = call(table, "retrieval")
     assert done.exit_code == 2
     assert "patient" in json.loads(done.stdout)["message"]

@@ -35,7 +35,7 @@ with ProcessPoolExecutor(1, get_context("forkserver"), _alone) as pool:
 PATIENTS = st.lists(st.integers(0, 6), min_size=8, max_size=60).map(np.array)
 
 
-def test_the_cycle_is_that_of_torch() -> None:
+def test_the_cyclic_learning_rate_matches_torch() -> None:
     parameter = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1584, total_steps=40)
@@ -51,11 +51,11 @@ def test_the_cycle_of_the_paper_begins_at_its_lower_bound() -> None:
     assert one_cycle(0, 1000, 0.1584)[0] == pytest.approx(0.0063, abs=5e-5)
 
 
-def test_a_cycle_of_one_step_is_a_number() -> None:
+def test_a_cycle_of_one_step_is_finite() -> None:
     assert all(np.isfinite(one_cycle(0, 1, 0.1)))
 
 
-def test_the_recipes_say_what_the_paper_says() -> None:
+def test_the_recipes_match_the_paper() -> None:
     retrieval, verification = RETRIEVAL["paper"], VERIFICATION["paper"]
     expected = {
         "size": 1024, "dimension": 128, "grid": 5, "batch": 32, "memory": 128, "head_epochs": 30,
@@ -68,7 +68,7 @@ def test_the_recipes_say_what_the_paper_says() -> None:
 
 @given(PATIENTS, st.integers(0, 9))
 @settings(max_examples=40, deadline=None)
-def test_batches_hold_every_image_with_a_mate_once(patients: np.ndarray, seed: int) -> None:
+def test_batches_contain_every_image_with_a_mate_once(patients: np.ndarray, seed: int) -> None:
     counts = np.bincount(patients)
     wanted = np.flatnonzero(counts[patients] > 1)
     batches = patient_batches(patients, 8, 4, np.random.default_rng(seed))
@@ -76,13 +76,13 @@ def test_batches_hold_every_image_with_a_mate_once(patients: np.ndarray, seed: i
     assert all(len(batch) <= 12 for batch in batches)
 
 
-def test_mates_share_a_batch_where_runs_fit_it() -> None:
+def test_mates_are_in_one_batch_if_they_fit() -> None:
     patients = np.repeat(np.arange(8), 4)
     for batch in patient_batches(patients, 8, 4, np.random.default_rng(0)):
         assert np.bincount(patients[batch]).max() == 4
 
 
-def test_pairs_are_what_they_say() -> None:
+def test_genuine_and_impostor_pairs_are_labeled_correctly() -> None:
     patients = np.array([0, 1, 0, 2, 0, 1])
     genuine = genuine_pairs(patients)
     impostors = impostor_pairs(patients, 50, np.random.default_rng(0))
@@ -90,7 +90,7 @@ def test_pairs_are_what_they_say() -> None:
     assert (patients[impostors[:, 0]] != patients[impostors[:, 1]]).all()
 
 
-def test_impostor_pairs_are_drawn_anew_and_repeatably() -> None:
+def test_impostor_pairs_are_resampled_reproducibly() -> None:
     patients = np.repeat(np.arange(10), 3)
     first, again, other = (
         np.concatenate(pair_batches(patients, 8, np.random.default_rng((0, 0, epoch)))) for epoch in (0, 0, 1)
@@ -99,7 +99,7 @@ def test_impostor_pairs_are_drawn_anew_and_repeatably() -> None:
     assert not np.array_equal(np.sort(first, 0), np.sort(other, 0))
 
 
-def test_no_augmentation_changes_nothing() -> None:
+def test_disabled_augmentation_changes_nothing() -> None:
     images = torch.rand(2, 1, 8, 8)
     assert augment(images, Augmentation(), torch.Generator()) is images
 
@@ -112,7 +112,7 @@ def test_augmentation_stays_in_range_and_follows_its_seed() -> None:
     assert 0 <= float(one.min()) <= float(one.max()) <= 1
 
 
-def test_a_shift_moves_by_the_share_of_the_side() -> None:
+def test_a_shift_is_a_share_of_the_width() -> None:
     from medsanitize.verifiers.reid.training import augment as module
 
     images = torch.zeros(1, 1, 20, 20)
@@ -128,7 +128,7 @@ def test_a_shift_moves_by_the_share_of_the_side() -> None:
     assert 1 <= reach.min() <= reach.max() <= 2
 
 
-def test_the_score_of_the_paper_is_what_torch_says() -> None:
+def test_the_score_of_the_paper_matches_torch() -> None:
     draw = torch.Generator().manual_seed(0)
     one, other = torch.randn(5, 6, generator=draw), torch.randn(5, 6, generator=draw)
     layer = torch.nn.Linear(6, 1)
@@ -139,7 +139,7 @@ def test_the_score_of_the_paper_is_what_torch_says() -> None:
     assert np.allclose(found, expected, atol=1e-6)
 
 
-def test_the_score_of_a_distance_falls_with_it() -> None:
+def test_the_score_decreases_with_the_distance() -> None:
     weights = {WEIGHT: np.array([[-2.0]], np.float32), BIAS: np.array([1.0], np.float32)}
     near, far = np.zeros((1, 3), np.float32), np.full((1, 3), 2, np.float32)
     same = pair_scores(Scoring.DISTANCE, weights, near, near)
@@ -147,7 +147,7 @@ def test_the_score_of_a_distance_falls_with_it() -> None:
     assert pair_scores(Scoring.DISTANCE, weights, near, far)[0] < same[0]
 
 
-def test_processes_that_prepare_images_use_one_thread_each() -> None:
+def test_processes_that_preprocess_images_use_one_thread_each() -> None:
     several = os.environ | {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", _PREPARING], env=several, capture_output=True, text=True)
     assert done.stdout.strip() == "{1}"

@@ -42,7 +42,7 @@ def rows_until(last: int, computed: list[int], file: Path) -> NDArray[np.float32
     return cached_features(file, (10, 4), 3, compute, _Listener(), _Listener())
 
 
-def test_a_stopped_computation_goes_on_after_the_last_whole_batch(tmp_path: Path) -> None:
+def test_a_stopped_computation_resumes_after_the_last_complete_batch(tmp_path: Path) -> None:
     file, computed = tmp_path / "new" / "one.rows", list[int]()
     with pytest.raises(_Stop):
         rows_until(7, computed, file)
@@ -55,19 +55,19 @@ def test_a_stopped_computation_goes_on_after_the_last_whole_batch(tmp_path: Path
     assert rows[:, 0].tolist() == list(range(10))
 
 
-def test_whole_rows_are_not_computed_again(tmp_path: Path) -> None:
+def test_complete_rows_are_not_computed_again(tmp_path: Path) -> None:
     computed: list[int] = []
     rows_until(-1, computed, tmp_path / "one.rows")
     rows_until(0, computed, tmp_path / "one.rows")
     assert len(computed) == 10
 
 
-def test_rows_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_rows_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     rows_until(-1, [], tmp_path / "one.rows")
     assert (tmp_path / "one.rows").stat().st_mode & 0o077 == 0
 
 
-def test_other_images_another_order_and_another_network_have_other_names() -> None:
+def test_the_cache_key_depends_on_images_order_and_network() -> None:
     paths = (Path("a.png"), Path("b.png"))
     one = TrainingDataset(paths, np.array([0, 1]), Modality.RADIOGRAPH, "d1")
     turned = TrainingDataset(paths[::-1], np.array([1, 0]), Modality.RADIOGRAPH, "d1")

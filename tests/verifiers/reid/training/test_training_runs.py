@@ -99,7 +99,7 @@ def run(table: Path, kind: ModelKind, output: str, listener: Listener | None = N
     return train(kind, labels, recipe, None, table.parent / output, listener, listener)
 
 
-def test_a_training_makes_a_model_with_its_papers(whole: Whole) -> None:
+def test_a_training_writes_a_model_with_its_documentation(whole: Whole) -> None:
     model = (open_retrieval if whole.kind is ModelKind.RETRIEVAL else open_verification)(whole.folder)
     calibration = Calibration.from_json((stored_calibration(whole.folder) or b"").decode())
     assert model.digest == whole.made.digest
@@ -117,14 +117,14 @@ def test_a_stopped_training_resumes_to_the_same_model(whole: Whole, table: Path)
     assert run(table, whole.kind, "parts").digest == whole.made.digest
 
 
-def test_nothing_that_is_told_or_written_names_a_file_or_a_patient(whole: Whole) -> None:
+def test_messages_and_files_contain_no_file_or_patient_names(whole: Whole) -> None:
     written = b"".join(path.read_bytes() for path in whole.folder.iterdir())
     told = "\n".join(whole.heard).encode()
     for secret in (b"Smith", b"P90", str(whole.table.parent).encode()):
         assert secret not in written + told
 
 
-def test_a_score_is_a_share_and_the_same_both_ways(whole: Whole) -> None:
+def test_a_score_is_between_0_and_1_and_symmetric(whole: Whole) -> None:
     if whole.kind is ModelKind.RETRIEVAL:
         with pytest.raises(UsageError, match="retrieval model"):
             open_verification(whole.folder)
@@ -137,19 +137,19 @@ def test_a_score_is_a_share_and_the_same_both_ways(whole: Whole) -> None:
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-def test_a_model_in_the_output_is_not_trained_over(whole: Whole) -> None:
+def test_a_model_in_the_output_is_not_overwritten(whole: Whole) -> None:
     with pytest.raises(UsageError, match="There is a model"):
         run(whole.table, whole.kind, "model")
 
 
-def test_another_recipes_checkpoint_is_not_continued(table: Path) -> None:
+def test_a_checkpoint_of_another_recipe_is_not_continued(table: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     with pytest.raises(UsageError, match="unfinished training"):
         run(table, ModelKind.VERIFICATION, "model")
 
 
-def test_a_damaged_checkpoint_says_what_to_do(table: Path) -> None:
+def test_a_damaged_checkpoint_gives_a_remedy(table: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     (table.parent / "model.training" / FILE).write_bytes(b"nothing")
@@ -157,7 +157,7 @@ def test_a_damaged_checkpoint_says_what_to_do(table: Path) -> None:
         run(table, ModelKind.RETRIEVAL, "model")
 
 
-def test_one_image_a_patient_is_an_error_that_says_why(tmp_path: Path) -> None:
+def test_one_image_per_patient_is_an_error_with_a_reason(tmp_path: Path) -> None:
     table = write_images(tmp_path, list(range(8)))
     with pytest.raises(UsageError, match="0 patients have two readable images"):
         run(table, ModelKind.RETRIEVAL, "model")
@@ -175,7 +175,7 @@ def test_unreadable_images_are_counted_by_reason(table: Path) -> None:
     assert json.loads((table.parent / "model" / "training.json").read_text())["excluded"] == made.excluded
 
 
-def test_no_patient_is_on_both_sides_of_the_split(table: Path) -> None:
+def test_no_patient_is_in_both_splits(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     examples, _ = gather_images(labels, Listener(), Listener())
     fit, validation = split_patients(examples, 0)
@@ -184,28 +184,28 @@ def test_no_patient_is_on_both_sides_of_the_split(table: Path) -> None:
     assert validation.mates().any()
 
 
-def test_the_digest_of_the_images_is_of_their_bytes_in_no_order(table: Path) -> None:
+def test_the_dataset_digest_depends_on_bytes_but_not_on_order(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     backwards = labels.keep(np.arange(len(labels))[::-1])
     digests = {gather_images(one, Listener(), Listener())[0].digest for one in (labels, backwards)}
     assert len(digests) == 1
 
 
-def test_the_papers_recipe_asks_for_weights(table: Path) -> None:
+def test_the_paper_recipe_requires_weights(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
     with pytest.raises(UsageError, match="Give --weights"):
         train(ModelKind.RETRIEVAL, labels, RETRIEVAL["paper"], None, table.parent / "m", listener, listener)
 
 
-def test_a_recipe_with_weights_of_its_own_takes_no_others(table: Path) -> None:
+def test_a_recipe_with_packaged_weights_accepts_no_others(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
     with pytest.raises(UsageError, match="takes no others"):
         train(ModelKind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
 
 
-def test_a_gpu_without_weights_to_start_from_gets_the_recipe_that_has_its_own(
+def test_a_gpu_without_initial_weights_uses_the_recipe_with_packaged_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -213,6 +213,6 @@ def test_a_gpu_without_weights_to_start_from_gets_the_recipe_that_has_its_own(
     assert recipe_for(ModelKind.RETRIEVAL, None, "resnet50.safetensors").name == "paper"
 
 
-def test_an_unknown_recipe_lists_the_known_ones() -> None:
+def test_an_unknown_recipe_error_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="frozen"):
         recipe_for(ModelKind.RETRIEVAL, "best")
