@@ -32,7 +32,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "OTEL_SDK_DISABLED": "true",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     "TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS": "",
-    # programs that clients of stores start to ask for credentials
+    # programs that store clients start to obtain credentials
     "AZURE_CORE_COLLECT_TELEMETRY": "0",
     "AZURE_DEV_COLLECT_TELEMETRY": "no",
     "POWERSHELL_TELEMETRY_OPTOUT": "1",

@@ -266,7 +266,7 @@ class Deidentifier:
                 return self._judge(content, path)
             except MedsanitizeError:
                 raise
-            except Exception:  # noqa: BLE001  a failure of ours must not let an object through
+            except Exception:  # noqa: BLE001  fail closed: a defect must not release an object
                 return _unreleased(Outcome.QUARANTINED, "unreadable", "internal-error")
 
     # -- reading ----------------------------------------------------------------------------
@@ -435,7 +435,7 @@ def _written(dataset: pydicom.Dataset) -> bytes:
     stream = BytesIO()
     try:
         dataset.save_as(stream, enforce_file_format=True)
-    except Exception:  # noqa: BLE001  whatever cannot be written is quarantined; messages may quote values
+    except Exception:  # noqa: BLE001  datasets that cannot be written are quarantined; messages may quote values
         raise _Unreadable("unreadable") from None
     return stream.getvalue()
 

@@ -43,7 +43,7 @@ class ReleaseKey:
         return "ReleaseKey(...)"
 
     def __reduce__(self) -> str:
-        # A pickle would write the key in the clear wherever the pickle goes.
+        # A pickle would contain the key in plain text, in caches and job queues.
         raise TypeError("a ReleaseKey is not pickled; read it again where it is needed")
 
     @property

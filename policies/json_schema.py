@@ -34,7 +34,7 @@ def _simplified(node: Any) -> Any:
         elif key == "properties":
             result[key] = {name: _simplified(item) for name, item in value.items()}
         elif key == "$ref":
-            # Beside $ref draft 7 ignores every other word, such as the description.
+            # Draft 7 ignores all other keywords next to $ref, such as description.
             result["allOf"] = [{"$ref": value.replace("#/$defs/", "#/definitions/")}]
         elif key not in ("title", "default", "format"):
             result[key] = _simplified(value)

@@ -205,7 +205,7 @@ class _Reader:
         value: Scalar = event.value
         if not quoted:
             if not event.value and top is not None and top.key is not None:
-                place = top.node.keys[top.key]  # an empty value has no text of its own to point at
+                place = top.node.keys[top.key]  # an empty value has no text to point at
             value, wrong = _resolve(event.value)
             if wrong:
                 self.report(place, *wrong)

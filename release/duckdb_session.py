@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
 MEMORY: Final = "1GB"
-# Rows per Arrow batch; bounds what is held in memory at once.
+# Rows per Arrow batch; bounds memory.
 _ROWS: Final = 65_536
 _SPILLED: Final = ".spilled"
 

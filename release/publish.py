@@ -70,7 +70,7 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
         same = all(
             _digest_of(place(name) / name) == vouched.get(name) for name in (layout.SUMS, layout.ATTESTATION)
         )
-        # The list of sums is as judged; the files must be those of the list, in its order.
+        # The checksums are those of the audit; the files must be those of the list, in its order.
         pairs = zip_longest(read_checksums(place(layout.SUMS) / layout.SUMS), rest()) if same else ()
         for entry, path in pairs:
             same = entry is not None and path == entry.path

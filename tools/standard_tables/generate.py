@@ -127,7 +127,7 @@ def _tree(rows: Iterable[Mapping[str, Any]]) -> Tree:
     for row in rows:
         level = root
         for keyword in row["path"]:
-            # A sequence on the path may have no row of its own; it is then optional.
+            # A sequence on the path may have no row itself; it is then optional.
             level = level.setdefault(tags[keyword], (len(TYPES) - 1, {}))[1]
         # Normalized SOP classes state no type; attributes that are not required are optional.
         kind = TYPES.index(row["type"]) if row["type"] in TYPES else TYPES.index("3")

@@ -1,1 +1,1 @@
-"""Whether a release still identifies anyone: an audit by a reader of its own."""
+"""Search of a release for identifiers, with readers that share no code with the sanitizer."""

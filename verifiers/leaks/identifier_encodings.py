@@ -76,7 +76,7 @@ def spellings(known: KnownValue, vocabulary: frozenset[str]) -> frozenset[bytes]
     known : KnownValue
         The value and its category.
     vocabulary : frozenset of str
-        Words that identify nobody by themselves.
+        Words that are not identifiers by themselves.
 
     Returns
     -------

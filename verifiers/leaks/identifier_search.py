@@ -361,7 +361,7 @@ def _chunks(buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[i
         begin = max(start, place - OVERLAP)
         chunk = buffer[begin : min(place + CHUNK, end)]
         if isinstance(buffer, mmap.mmap):
-            buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+            buffer.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
         yield begin, chunk
 
 

@@ -157,7 +157,7 @@ def _check_png(data: bytes) -> None:
         packed += body if name == b"IDAT" else b""
         seen.append(name)
         place += 12 + length
-    # Each chunk occurs once: a second IDAT or an ancillary chunk could carry data of its own.
+    # Each chunk occurs once: a second IDAT or an ancillary chunk could carry additional data.
     _require(seen[-1] == b"IEND" and len(set(seen)) == len(seen) and place == len(data) and not body)
     reader = zlib.decompressobj()
     # One byte more than the pixels need, so that hidden data after them is found.

@@ -149,7 +149,7 @@ def _in_bytes(
 
 
 def tile_digest(main: Path, others: Sequence[Path]) -> str | None:
-    """The first of `tile_digests`, which stands for the slide; None where the tiles cannot be found."""
+    """Return the first of `tile_digests`, that of the whole slide; None if the tiles cannot be located."""
     return next(iter(tile_digests(main, others)), None)
 
 

@@ -148,7 +148,7 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
     for start, end in tiles.every:
         looked_at += end - start
         if looked_at > _FORGET:
-            data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+            data.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
             looked_at = 0
         if data[start : start + 2] != JPEG:
             continue

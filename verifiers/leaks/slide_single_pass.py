@@ -54,7 +54,7 @@ class TileSums:
 
     def __init__(self, data: bytes | mmap.mmap, tiles: Sequence[Range]) -> None:
         self._data, self._tiles = data, tiles
-        # Pages are read from the disk in file order, whatever the order of tiles in the image.
+        # The file is read from beginning to end, regardless of the order of tiles in the image.
         self._order = iter(sorted(range(len(tiles)), key=tiles.__getitem__))
         self._sums = bytearray(_SUM.size * len(tiles))
         self._last: tuple[Range, int, int] = ((-1, -1), 0, 0)
@@ -116,7 +116,7 @@ def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
     for start in range(0, len(data), CHUNK):
         sums.take(data[start : start + CHUNK], start)
         if isinstance(data, mmap.mmap):
-            data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+            data.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
     return sums.joined()
 
 
@@ -157,7 +157,7 @@ class SinglePassReader:
                 digested = beside.submit(whole.update, memoryview(chunk)[before:])
                 yield from net.long_hits(chunk, start - before)
                 self._tiles.take(chunk, start - before)
-                data.madvise(mmap.MADV_DONTNEED)  # pages that were read need not stay in memory
+                data.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
         self.sha256 = whole.hexdigest()
 
     @property
