@@ -281,12 +281,12 @@ def clopper_pearson(errors: int, of: int, confidence: float = CONFIDENCE) -> tup
 
 
 def samples_needed(target: float) -> int:
-    """Number of independent trials without an error that give an upper bound of ``target``."""
+    """Compute how many independent trials without an error give an upper bound of ``target``."""
     return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-target) - 1e-9)
 
 
 def max_errors(of: int, target: float) -> int:
-    """Largest number of errors in ``of`` trials whose upper bound is at most ``target``; -1 if none."""
+    """Find the largest number of errors in ``of`` trials with an upper bound of ``target``; -1 if none."""
     if of < samples_needed(target):
         return -1
     return bisect_right(range(of + 1), target, lo=1, key=lambda errors: clopper_pearson(errors, of)[1]) - 1

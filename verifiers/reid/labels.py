@@ -143,7 +143,7 @@ def read_labels(
 
 
 def split_names(table: Path, columns: LabelColumns | None = None) -> tuple[str, ...]:
-    """Sorted names of the splits of a table; raises like `read_labels`."""
+    """Return the sorted names of the splits of a table; raises like `read_labels`."""
     columns = columns or LabelColumns()
     texts = read_table(table)
     _require(texts, columns, "")

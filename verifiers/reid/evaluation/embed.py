@@ -114,7 +114,7 @@ def embed_files(
 
 
 def modality_of(paths: Sequence[Path]) -> Modality:
-    """Most frequent modality of the first 25 readable images, for folders without a model.
+    """Return the most frequent modality of the first 25 readable images, for folders without a model.
 
     Raises
     ------

@@ -86,7 +86,7 @@ class Evaluation:
     subgroups: tuple[Subgroup, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The result as JSON types."""
+        """Return the result as JSON types."""
         facts = asdict(self)
         facts["intervals"] = {
             "coverage": COVERAGE,

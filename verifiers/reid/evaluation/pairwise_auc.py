@@ -172,7 +172,7 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
 def count_above(
     scores: NDArray[np.float32], patients: NDArray[np.intp], threshold: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Number of pairs of two patients that reach the threshold of the first one, shape (n, n)."""
+    """Count the pairs of two patients that reach the threshold of the first one, shape (n, n)."""
     import numpy as np
 
     order = np.argsort(patients, kind="stable")

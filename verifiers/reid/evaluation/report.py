@@ -168,12 +168,12 @@ def _by_part(parts: list[Subgroup], name: str, label: str) -> str:
 
 
 def number(value: float, interval: Interval | None = None) -> str:
-    """A rate with its interval, four decimals each."""
+    """Format a rate with its interval, four decimals each."""
     return f"{value:.4f}" + (f" ({interval[0]:.4f} to {interval[1]:.4f})" if interval else "")
 
 
 def excluded_lines(excluded: Mapping[str, int]) -> list[str]:
-    """One line on the images that were left out; none if there are none."""
+    """Return one line on the images that were left out; none if there are none."""
     if not excluded:
         return []
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in excluded.items())

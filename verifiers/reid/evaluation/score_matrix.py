@@ -17,7 +17,7 @@ _ROWS: Final = 256
 
 
 def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Negated Euclidean distance of every two embeddings; higher is more similar.
+    """Compute the negated Euclidean distance of every two embeddings; higher is more similar.
 
     Packhäuser et al. 2022 rank by the same distance.
     """
@@ -40,7 +40,7 @@ def distance_scores(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def verifier_scores(
     vectors: NDArray[np.float32], verifier: Verification, done: Callable[[int], None] = lambda _: None
 ) -> NDArray[np.float32]:
-    """Score of a verification model for every two of its embeddings.
+    """Score every two embeddings by a verification model.
 
     Parameters
     ----------

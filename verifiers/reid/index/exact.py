@@ -23,7 +23,7 @@ _LARGEST: Final = 1e37
 
 
 def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Euclidean distances of one query, summed in float64: independent of the blocking of a BLAS library."""
+    """Compute Euclidean distances of one query in float64, independent of the blocking of a BLAS library."""
     import numpy as np
 
     near = np.empty(len(vectors))

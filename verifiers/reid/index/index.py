@@ -73,7 +73,7 @@ class Index:
         return self.searched.nearest(queries, min(k, self.about.count))
 
     def rows(self) -> pa.Table:
-        """The table of the objects that the vectors belong to, in the order of the vectors.
+        """Return the table of the objects that the vectors belong to, in the order of the vectors.
 
         Raises
         ------

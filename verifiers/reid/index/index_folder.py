@@ -160,7 +160,7 @@ def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
 
 
 def map_vectors(folder: Path, about: IndexMetadata) -> NDArray[np.float32]:
-    """The vectors, shape (count, dimension), memory-mapped."""
+    """Return the vectors, shape (count, dimension), memory-mapped."""
     import numpy as np
 
     return np.memmap(folder / VECTORS, dtype="<f4", mode="r", shape=(about.count, about.dimension))

@@ -95,7 +95,7 @@ def write_inverted_lists(
 
 
 def shard_name(number: int) -> str:
-    """File name of a shard."""
+    """Return the file name of a shard."""
     return f"inverted-{number:05d}.faiss"
 
 

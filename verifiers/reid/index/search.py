@@ -91,5 +91,5 @@ def build_search(
 
 
 def search_miss_bound(recall: float, measured: int) -> float:
-    """Upper 95 % bound of the share of nearest vectors that a search misses; 0 if it is exact."""
+    """Bound the share of nearest vectors that a search misses (95 %); 0 if it is exact."""
     return clopper_pearson(round((1 - recall) * measured), measured)[1] if measured else 0.0

@@ -54,7 +54,7 @@ class VectorSpool:
             self._write()
 
     def array(self) -> NDArray[np.float32]:
-        """All vectors, shape (n, dimension); memory-mapped if they are in the file.
+        """Return all vectors, shape (n, dimension); memory-mapped if they are in the file.
 
         Raises
         ------

@@ -172,14 +172,14 @@ def linkage_attack(one: SimilarityPool) -> LinkageAttack:
 
 
 def linkage_rate(one: SimilarityPool) -> Rate:
-    """Rs with all background images and probes, with its exact bounds; trials are the linkable patients."""
+    """Compute Rs with all background images and probes, and its exact bounds over linkable patients."""
     linked = linked_patients(one)
     errors = int(linked.sum())
     return Rate(errors / len(linked), errors, len(linked), *clopper_pearson(errors, len(linked)))
 
 
 def linked_patients(one: SimilarityPool) -> NDArray[np.bool_]:
-    """Which of the linkable patients have a probe that was assigned to them."""
+    """Find the linkable patients with a probe that was assigned to them."""
     import numpy as np
 
     # argmax returns the first of equal values: the smallest index.

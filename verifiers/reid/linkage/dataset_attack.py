@@ -69,5 +69,5 @@ class Linkage:
         return sum(count for one in sides for reason, count in one.excluded.items() if reason != NO_IMAGE)
 
     def to_json(self) -> dict[str, Any]:
-        """The result as JSON types."""
+        """Return the result as JSON types."""
         return {**asdict(self), "repeats": REPEATS}

@@ -108,7 +108,7 @@ def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32
 
 
 def matching_of(config: ModelConfig) -> Matching | None:
-    """Region matching of a verification model; None if it scores pairs in another way.
+    """Return the region matching of a verification model; None if it scores pairs in another way.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _score_weights(data: bytes, config: ModelConfig) -> dict[str, NDArray[np.flo
 
 
 def stored_calibration(folder: Path) -> bytes | None:
-    """Bytes of the model's calibration.json, with verified digest; None if there is none.
+    """Return the bytes of the model's calibration.json, with verified digest; None without one.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _config(files: ModelFiles, kind: ModelKind) -> ModelConfig:
 
 
 def trained_on(folder: Path) -> str:
-    """Digest of the training images of a model; empty if its folder does not state it.
+    """Return the digest of the training images of a model; empty if its folder does not state it.
 
     Raises
     ------

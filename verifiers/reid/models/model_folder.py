@@ -59,12 +59,12 @@ class ModelFiles:
 
 
 def digest_of(content: Mapping[str, bytes]) -> str:
-    """Digest of a model folder with this content."""
+    """Compute the digest of a model folder with this content."""
     return hashlib.sha256(_listing(content)).hexdigest()
 
 
 def unfinished_beside(folder: Path) -> Path:
-    """Folder for the state of an unfinished training, next to the model folder.
+    """Return the folder for the state of an unfinished training, next to the model folder.
 
     Raises
     ------

@@ -109,7 +109,7 @@ class GraphClassification:
         return embed(self.session, pictures, self.preprocessing, self.dimension)
 
     def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Probability of each class, shape (n, classes)."""
+        """Compute the probability of each class, shape (n, classes)."""
         import numpy as np
 
         logits = vectors @ self.weight.T + self.bias

@@ -77,7 +77,7 @@ class Preprocessing:
     look: ContrastMode = ContrastMode.AS_IS
 
     def to_json(self) -> dict[str, Any]:
-        """The preprocessing as JSON types."""
+        """Return the preprocessing as JSON types."""
         return asdict(self)
 
     @classmethod

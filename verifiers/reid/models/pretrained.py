@@ -48,7 +48,7 @@ SLIDE = ModelConfig(
 
 
 def default_config(modality: Modality) -> ModelConfig:
-    """Configuration of the packaged model of a modality."""
+    """Return the configuration of the packaged model of a modality."""
     return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
 
 
@@ -80,13 +80,13 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
 
 
 def packaged_digest(modality: Modality) -> str:
-    """Digest of the packaged model, without opening it."""
+    """Return the digest of the packaged model, without opening it."""
     config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
     return hashlib.sha256(f"{SHA256} {CHEST_SHA256} ".encode() + config.to_bytes()).hexdigest()
 
 
 def packaged_weights(modality: Modality) -> dict[str, Tensor]:
-    """Weights of the packaged network of a modality; raises like `packaged_retrieval`."""
+    """Return the weights of the packaged network of a modality; raises like `packaged_retrieval`."""
     from safetensors.torch import load
 
     weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}
@@ -99,7 +99,7 @@ def packaged_weights(modality: Modality) -> dict[str, Tensor]:
 
 
 def imagenet_weights() -> dict[str, Tensor]:
-    """ImageNet weights of `medsanitize.verifiers.reid.models.networks.lite.Lite0`.
+    """Read the ImageNet weights of `medsanitize.verifiers.reid.models.networks.lite.Lite0`.
 
     Raises
     ------

@@ -47,7 +47,7 @@ class Classification(Encoder, Protocol):
         ...
 
     def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Probability of each class, shape (n, classes)."""
+        """Compute the probability of each class, shape (n, classes)."""
         ...
 
 

@@ -71,7 +71,7 @@ def is_release(path: Path) -> bool:
 
 
 def dataset_from_release(release: Path, title: str) -> Dataset:
-    """The objects of a release as a dataset; patients are its pseudonyms.
+    """Read the objects of a release as a dataset; patients are its pseudonyms.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _parts(release: Path, row: ObjectRow) -> tuple[tuple[str, ...], tuple[Path, 
 
 
 def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None = None) -> tuple[Dataset, ...]:
-    """One dataset per split of a table, sorted by name.
+    """Read one dataset per split of a table, sorted by name.
 
     Parameters
     ----------

@@ -119,7 +119,7 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
 
 
 def file_stamp(files: Iterable[Path]) -> str:
-    """Digest of the sizes and times of an image's files, which changes when one is written to or replaced.
+    """Digest sizes and times of an image's files, which change when one is written to or replaced.
 
     `MISSING_FILE` where none of the files exists, `UNKNOWN_STAMP` where only some of them can be examined.
     """

@@ -53,7 +53,7 @@ class Models:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def digest(self, modality: Modality) -> str:
-        """Digests of the models of a modality, joined by a plus sign."""
+        """Return the digests of the models of a modality, joined by a plus sign."""
         found = [self.retrieval[modality].digest]
         found += [self.verification[modality].digest] if modality in self.verification else []
         return "+".join(found)

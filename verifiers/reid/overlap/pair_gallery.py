@@ -153,7 +153,7 @@ def _png(pixels: NDArray[np.uint8], label: str) -> str:
 
 @lru_cache(maxsize=4)
 def deciding_network(paths: ModelPaths, modality: Modality) -> AttentionModel:
-    """The network that decides on pairs: verification, else retrieval, else the packaged model."""
+    """Open the network that decides on pairs: verification, else retrieval, else packaged."""
     for folder in (*paths.verification, *paths.retrieval):
         opened = open_attention_model(folder)
         if opened.config.modality is modality:

@@ -17,7 +17,7 @@ PAIRS: Final = "pairs.parquet"
 
 
 def result_json(found: Overlap) -> dict[str, Any]:
-    """The result as JSON types, without names of patients or files."""
+    """Return the result as JSON types, without names of patients or files."""
     return {
         "verdict": found.result,
         "comparisons": [_comparison(one) for one in found.comparisons],

@@ -83,11 +83,11 @@ class Thresholds:
         return score >= self.strict.threshold and distance <= self.strict_max_distance
 
     def miss(self, point: OperatingPoint) -> float:
-        """Upper bound of the probability that a shared patient does not reach ``point`` or is not found."""
+        """Bound the probability that a shared patient does not reach ``point`` or is not found."""
         return min(1.0, point.false_non_match.upper + self.search_miss_bound)
 
     def false_match_estimate(self, point: OperatingPoint) -> float:
-        """Estimated false match rate at ``point``; never 0."""
+        """Estimate the false match rate at ``point``; never 0."""
         # Half an error is added, so that a calibration without false matches does not predict none at all.
         return (point.false_match.share * self.pairs + 0.5) / (self.pairs + 1)
 
@@ -192,7 +192,7 @@ def thresholds_by_modality(
     given: Mapping[Modality, Calibration],
     target: float,
 ) -> dict[Modality, Thresholds]:
-    """Thresholds of every modality that has a calibration.
+    """Choose the thresholds of every modality that has a calibration.
 
     Calibrations are tried in order of closeness to the data: the given one, the compared images if enough of
     their patients have two images, the one stored with the model, and the compared images with too few

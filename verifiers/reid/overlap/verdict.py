@@ -246,7 +246,7 @@ def _permutation_sentence(permutation: PermutationTest) -> str:
 
 
 def poisson_tail(count: int, expected: float) -> float:
-    """Probability of at least ``count`` events where ``expected`` is the mean of a Poisson distribution."""
+    """Compute the probability of at least ``count`` Poisson events with mean ``expected``."""
     from scipy.special import pdtrc  # type: ignore[import-untyped]
 
     # pdtrc(k, m) is the probability of more than k events.

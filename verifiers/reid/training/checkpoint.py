@@ -42,11 +42,11 @@ class Position:
     log: tuple[Mapping[str, float], ...] = ()
 
     def next_epoch(self) -> Position:
-        """The start of the next epoch of this phase."""
+        """Return the start of the next epoch of this phase."""
         return replace(self, epoch=self.epoch + 1, step=0, loss=0.0)
 
     def next_phase(self) -> Position:
-        """The start of the next phase."""
+        """Return the start of the next phase."""
         return replace(self, phase=self.phase + 1, epoch=0, step=0, loss=0.0, since=0)
 
 
@@ -108,7 +108,7 @@ def read_checkpoint(folder: Path, made_by: str) -> tuple[Position, dict[str, Ten
 
 
 def group(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors of a group, without the prefix of its name."""
+    """Return the tensors of a group, without the prefix of its name."""
     return {
         name.removeprefix(f"{prefix}."): tensor
         for name, tensor in tensors.items()
@@ -117,14 +117,14 @@ def group(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All tensors, each with the name of its group as prefix."""
+    """Return all tensors, each with the name of its group as prefix."""
     return {
         f"{prefix}.{name}": tensor for prefix, tensors in groups.items() for name, tensor in tensors.items()
     }
 
 
 def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
-    """State of an optimizer by number of the parameter and name."""
+    """Return the state of an optimizer by number of the parameter and name."""
     parameters = optimizer.param_groups[0]["params"]
     return {
         f"{number}.{name}": value

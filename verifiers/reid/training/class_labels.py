@@ -49,14 +49,14 @@ class ClassifiedDataset:
         return ClassifiedDataset(self.examples.part(places), self.classes[places], self.names)
 
     def weights(self) -> NDArray[np.float64]:
-        """Weight of an image of each class, so that all classes have the same total weight; the mean is 1."""
+        """Compute the weight of an image of each class, so that all classes have the same total weight."""
         counts = np.bincount(self.classes, minlength=len(self.names))
         present = np.count_nonzero(counts)
         return np.where(counts, len(self.classes) / (present * np.maximum(counts, 1)), 0.0)
 
 
 def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str, ...]:
-    """Values of a column for each image; empty where the column is.
+    """Return the value of a column for each image; empty where the column is.
 
     Raises
     ------

@@ -82,7 +82,7 @@ class TrainingDataset:
         return TrainingDataset(paths, self.patients[places], self.modality, self.digest)
 
     def mates(self) -> NDArray[np.bool_]:
-        """Whether each image has another one of its patient, shape (n,)."""
+        """Find the images that have another one of their patient, bool, shape (n,)."""
         _, inverse, counts = np.unique(self.patients, return_inverse=True, return_counts=True)
         return np.asarray(counts[inverse] > 1)
 
@@ -142,7 +142,7 @@ def gather_images(
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
-    """The ``TrainingDataset.digest`` that these files would have."""
+    """Compute the ``TrainingDataset.digest`` that these files would have."""
     digests = []
     for path in paths:
         with path.open("rb") as file:

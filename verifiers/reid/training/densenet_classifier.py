@@ -92,12 +92,12 @@ class ClassTask:
         self._weights = tuple(torch.from_numpy(part.weights()).float().to(device) for part in images)
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Indices of the images of each batch; every image occurs once per epoch."""
+        """Draw the indices of the images of each batch; every image occurs once per epoch."""
         order = draw.permutation(len(self._squares[0]))
         return [one for one in np.array_split(order, -(-len(order) // self._recipe.batch)) if len(one)]
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Loss of one batch."""
+        """Compute the loss of one batch."""
         squares = self._squares[0]
         images = augment(squares.batch(batch, self._device), self._recipe.augmentation, draw)
         # bfloat16 has the range of float32, so that no loss scaling is needed.
@@ -106,7 +106,7 @@ class ClassTask:
         return self._loss(vectors.float(), 0, torch.from_numpy(batch).to(self._device))
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Negated validation loss, and the balanced accuracy."""
+        """Compute the negated validation loss and the balanced accuracy."""
         vectors = embed_preprocessed(self.encoder, self._squares[1], self._device)
         with torch.no_grad():
             given = torch.from_numpy(vectors).to(self._device)
@@ -118,11 +118,11 @@ class ClassTask:
         return -loss, {"validation_loss": loss, "balanced_accuracy": float((right * weights).mean())}
 
     def memory(self) -> dict[str, Tensor]:
-        """No state."""
+        """Return no state."""
         return {}
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """No state."""
+        """Restore no state."""
 
     def _loss(self, vectors: Tensor, part: int, places: Tensor) -> Tensor:
         wanted = self._classes[part][places]

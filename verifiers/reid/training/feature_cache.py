@@ -16,7 +16,7 @@ _NUMBER = np.dtype(np.float32).itemsize
 
 
 def name_of(examples: TrainingDataset, *facts: object) -> str:
-    """Cache name for features of these images, in this order, computed by what ``facts`` describe."""
+    """Return the cache name for features of these images, in this order, computed as ``facts`` describe."""
     told = "\n".join((examples.digest, *map(str, examples.paths), *map(repr, facts)))
     return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

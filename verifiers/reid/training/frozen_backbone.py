@@ -96,7 +96,7 @@ def train_frozen(
 def packaged_features(
     examples: TrainingDataset, unfinished: Path, hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.float32]:
-    """Features of all images by the packaged model, shape (n, d), cached in ``unfinished``."""
+    """Compute the features of all images by the packaged model, (n, d), cached in ``unfinished``."""
     model = packaged_retrieval(examples.modality)
     hears.stage("features", len(examples))
 
@@ -110,7 +110,7 @@ def packaged_features(
 def half_whitened(
     features: NDArray[np.float32], dimension: int, whitening: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Principal directions, divided by a power of their deviations.
+    """Compute principal directions, divided by a power of their deviations.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _fit_score(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> dic
 
 
 def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict[str, Tensor], float]:
-    """Logistic regression of "same patient" on a value per pair, with equal weight for both classes.
+    """Fit a logistic regression of "same patient" on a value per pair, with balanced classes.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class PreprocessedImages:
         return len(self.values)
 
     def batch(self, places: NDArray[np.intp], device: torch.device) -> Tensor:
-        """Images in [0, 1], float32, shape (len(places), channels, size, size)."""
+        """Return images in [0, 1], float32, shape (len(places), channels, size, size)."""
         chosen = torch.from_numpy(np.ascontiguousarray(self.values[places]))
         return chosen.to(device, non_blocking=True).float() / 255
 

@@ -37,16 +37,16 @@ class Task(Protocol):
         """The network that computes embeddings; it has a ``backbone``."""
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Batches of an epoch; the first axis counts images or pairs."""
+        """Draw the batches of an epoch; the first axis counts images or pairs."""
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Loss of one batch."""
+        """Compute the loss of one batch."""
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """The measure that selects the epoch, higher is better, and the measures for the log."""
+        """Return the measure that selects the epoch, higher is better, and the measures for the log."""
 
     def memory(self) -> dict[str, Tensor]:
-        """State of the loss from earlier batches."""
+        """Return the state of the loss from earlier batches."""
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
         """Restore the output of ``memory``."""

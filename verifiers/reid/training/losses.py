@@ -68,12 +68,12 @@ class RetrievalTask:
         )
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Indices of the images of each batch."""
+        """Draw the indices of the images of each batch."""
         recipe = self._recipe
         return patient_batches(self._fit.patients, recipe.batch, recipe.together, draw)
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Loss of one batch, including pairs with the memory."""
+        """Compute the loss of one batch, including pairs with the memory."""
         images = augment(self._fit.batch(batch, self._device), self._recipe.augmentation, draw)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             vectors = self.network(self._fit.normalised(images))
@@ -83,13 +83,13 @@ class RetrievalTask:
         return value
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """mAP@R on the validation split."""
+        """Compute mAP@R on the validation split."""
         vectors = embed_preprocessed(self.encoder, self._validation, self._device)
         found = mean_average_precision(vectors, self._validation.patients)
         return found, {"map_at_r": found}
 
     def memory(self) -> dict[str, Tensor]:
-        """Embeddings and patients of earlier batches, and the position of the next one."""
+        """Return embeddings and patients of earlier batches, and the position of the next one."""
         place = torch.tensor([self._loss.queue_idx, int(self._loss.has_been_filled)])
         return {
             "vectors": self._loss.embedding_memory, "labels": self._loss.label_memory, "place": place
@@ -141,11 +141,11 @@ class VerificationTask:
         self._pairs = np.concatenate([genuine, impostors])
 
     def batches(self, draw: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Indices of the pairs of images of each batch, shape (n, 2)."""
+        """Draw the indices of the pairs of images of each batch, shape (n, 2)."""
         return pair_batches(self._fit.patients, self._recipe.batch, draw)
 
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
-        """Loss of one batch of pairs; both branches are one batch of twice the size."""
+        """Compute the loss of one batch of pairs; both branches are one batch of twice the size."""
         images = self._fit.batch(batch.T.reshape(-1), self._device)
         images = self._fit.normalised(augment(images, self._recipe.augmentation, draw))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
@@ -156,7 +156,7 @@ class VerificationTask:
         return F.binary_cross_entropy_with_logits(self.network(one, other), wanted)
 
     def validate(self) -> tuple[float, dict[str, float]]:
-        """Negated loss on the genuine pairs of the validation split and as many fixed impostor pairs."""
+        """Compute the negated loss on genuine pairs of the validation split and fixed impostor pairs."""
         vectors = torch.from_numpy(embed_preprocessed(self.encoder, self._validation, self._device))
         one, other = self._pairs.T
         same = self._validation.patients[one] == self._validation.patients[other]
@@ -166,8 +166,8 @@ class VerificationTask:
         return -float(loss), {"validation_loss": float(loss)}
 
     def memory(self) -> dict[str, Tensor]:
-        """No state."""
+        """Return no state."""
         return {}
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """No state."""
+        """Restore no state."""

@@ -12,7 +12,7 @@ MOMENTA = (0.95, 0.85)
 
 
 def one_cycle(step: int, steps: int, largest: float) -> tuple[float, float]:
-    """Learning rate and momentum at a step from 0 to ``steps - 1``.
+    """Compute learning rate and momentum at a step from 0 to ``steps - 1``.
 
     The rate rises along a cosine from 1/25 of ``largest`` during 30 % of the steps and falls to 1/250,000 of
     it; momentum falls from 0.95 to 0.85 and rises again. With the largest rate of Packhäuser et al. 2022,

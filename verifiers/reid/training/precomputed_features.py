@@ -43,7 +43,7 @@ class _Pooled(nn.Module):
 
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
-    """Default preprocessing of a modality at this size; the contrast of radiographs is equalized."""
+    """Return the default preprocessing at this size; the contrast of radiographs is equalized."""
     look = ContrastMode.EVEN if modality is Modality.RADIOGRAPH else ContrastMode.AS_IS
     return replace(default_config(modality).preprocessing, size=size, look=look)
 
@@ -58,7 +58,7 @@ def pooled_maps(
     stops: Cancellation,
     rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
-    """Feature maps of each group for all images, pooled to a grid.
+    """Compute the feature maps of each group for all images, pooled to a grid.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def vectors_of(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
-    """Output of a network in evaluation mode for all images, shape (n, length), cached in ``unfinished``."""
+    """Compute the output of a network for all images, shape (n, length), cached in ``unfinished``."""
     graph = to_onnx(network, how.size)
     session = open_session(graph, os.cpu_count() or 1)
     hears.stage("features", len(examples))

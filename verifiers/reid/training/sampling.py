@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 def patient_batches(
     patients: NDArray[np.int64], batch: int, together: int, draw: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """Batches with every image that has a mate once, and images of a patient in sequence.
+    """Draw batches with every image that has a mate once, and images of a patient in sequence.
 
     The images of a patient are divided into runs of two to ``together`` images. The runs are shuffled and cut
     into batches; a remainder of less than half a batch joins the last one.
@@ -41,7 +41,7 @@ def patient_batches(
 
 
 def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
-    """All pairs of images of one patient, shape (n, 2)."""
+    """Return all pairs of images of one patient, shape (n, 2)."""
     order = np.argsort(patients, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(patients[order])) + 1)
     pairs = [np.stack(np.triu_indices(len(group), 1), 1) for group in groups]
@@ -49,7 +49,7 @@ def genuine_pairs(patients: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Generator) -> NDArray[np.intp]:
-    """Random pairs of images of two patients, shape (count, 2)."""
+    """Draw random pairs of images of two patients, shape (count, 2)."""
     found = np.empty((0, 2), np.intp)
     # Rejection is cheap, as random pairs are rarely of one patient.
     while len(found) < count:
@@ -61,7 +61,7 @@ def impostor_pairs(patients: NDArray[np.int64], count: int, draw: np.random.Gene
 def pair_batches(
     patients: NDArray[np.int64], batch: int, draw: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """Shuffled batches of all genuine pairs and as many new impostor pairs, shape (n, 2) each."""
+    """Draw shuffled batches of all genuine pairs and as many new impostor pairs, shape (n, 2) each."""
     genuine = genuine_pairs(patients)
     pairs = np.concatenate([genuine, impostor_pairs(patients, len(genuine), draw)])
     pairs = pairs[draw.permutation(len(pairs))]

@@ -95,7 +95,7 @@ def train_siamese(
 
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
-    """Preprocessing of the paper: scaled to a square at any aspect ratio, normalized as for ImageNet."""
+    """Return the preprocessing of the paper: scaled at any aspect ratio, normalized as for ImageNet."""
     channels = Channels.GREY if modality is Modality.RADIOGRAPH else Channels.COLOUR
     return Preprocessing(size, Fit.STRETCH, channels, MEAN, DEVIATION)
 

@@ -213,7 +213,7 @@ def _counts(fit: TrainingDataset, validation: TrainingDataset) -> dict[str, int]
 
 
 def start_of(weights: str | None) -> str:
-    """Digest of the file of initial weights, or ``random``."""
+    """Return the digest of the file of initial weights, or ``random``."""
     if weights is None or weights == RANDOM:
         return RANDOM
     return hashlib.sha256(Path(weights).read_bytes()).hexdigest()

@@ -9,6 +9,6 @@ from numpy.typing import NDArray
 
 
 def mean_average_precision(vectors: NDArray[np.float32], patients: NDArray[np.int64]) -> float:
-    """mAP@R by Euclidean distance (Packhäuser et al. 2022, Eq. 3); 0 if no image has a mate."""
+    """Compute mAP@R by Euclidean distance (Packhäuser et al. 2022, Eq. 3); 0 without mates."""
     found = rank(distance_scores(vectors), patients.astype(np.intp)).average_precision
     return float(found.mean()) if len(found) else 0.0

@@ -33,7 +33,7 @@ class GridPool(nn.Module):
         self.side, self.grid, self.largest = side, grid, largest
 
     def bins(self) -> list[tuple[int, int]]:
-        """First row of each cell, and one past its last."""
+        """Return the first row of each cell, and one past its last."""
         return [
             (cell * self.side // self.grid, -(-(cell + 1) * self.side // self.grid))
             for cell in range(self.grid)

@@ -27,7 +27,7 @@ POOLED = 1280
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Padding, convolution without bias, and batch normalization."""
+    """Build padding, convolution without bias, and batch normalization."""
     return nn.Sequential(
         SamePad(kernel, stride) if kernel > 1 else nn.Identity(),
         nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),

@@ -66,7 +66,7 @@ class LiteMatch(nn.Module):
 
 
 def outside(grid: int, reach: int) -> Tensor:
-    """Penalty for pairs of cells: 0 within reach, `OUTSIDE` beyond it; shape (grid^2, grid^2)."""
+    """Compute the penalty of pairs of cells: 0 within reach, else `OUTSIDE`; shape (grid^2, grid^2)."""
     row, column = torch.arange(grid * grid) // grid, torch.arange(grid * grid) % grid
     apart = torch.maximum((row[:, None] - row).abs(), (column[:, None] - column).abs())
     return torch.where(apart > reach, OUTSIDE, 0.0)

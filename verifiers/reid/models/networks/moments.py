@@ -247,7 +247,7 @@ class Rescaling(nn.Module):
 
 
 def region_weights(grid: int, regions: int) -> Tensor:
-    """Gaussian weight of each cell in each region, shape (regions^2, grid^2); rows have unit length."""
+    """Compute the Gaussian weight of cells in regions, (regions^2, grid^2); rows have unit length."""
     step = grid / regions
     centres = (torch.arange(regions, dtype=torch.float64) + 0.5) * step - 0.5
     apart = (torch.arange(grid, dtype=torch.float64)[None] - centres[:, None]) / (WIDTH * step)
