@@ -190,7 +190,7 @@ def test_a_transform_keeps_only_its_curves_and_grid() -> None:
         (0x00720072, "DS", [str(byte) for byte in RAW]),
     ],
 )
-def test_numbers_defined_in_another_object_contain_no_text(
+def test_numeric_elements_of_other_objects_are_removed(
     tag: int, vr: str, value: list[object], real: Real, release: Release
 ) -> None:
     data_set = real("CT_small.dcm")
@@ -201,9 +201,7 @@ def test_numbers_defined_in_another_object_contain_no_text(
     assert tag not in released
 
 
-def test_numbers_that_decode_to_text_are_removed_at_their_regular_position(
-    real: Real, release: Release
-) -> None:
+def test_numbers_that_decode_to_text_are_removed_even_where_allowed(real: Real, release: Release) -> None:
     data_set = real("CT_small.dcm")
     table = lut(16, words(RAW))
     table.LUTDescriptor = [len(RAW) // 2, 0, 16]

@@ -107,7 +107,7 @@ def test_the_error_curve_is_monotonic(measured: Evaluation) -> None:
     assert missed[0] == 0
 
 
-def test_subgroups_add_up_and_small_ones_are_not_merged(measured: Evaluation) -> None:
+def test_subgroups_add_up_and_are_limited_in_number(measured: Evaluation) -> None:
     kinds: dict[str, list[Any]] = {}
     for one in measured.subgroups:
         kinds.setdefault(one.kind, []).append(one)

@@ -39,7 +39,7 @@ def test_the_two_packaged_models_have_different_digests() -> None:
     assert len({packaged_retrieval(modality).digest for modality in Modality}) == 2
 
 
-def test_the_network_input_has_the_imagenet_normalization() -> None:
+def test_the_packaged_network_matches_its_reference_implementation() -> None:
     """Sums over a fixed wave picture, taken from the reference implementation of the packaged weights."""
     import torch
     from medsanitize.verifiers.reid.models.networks.lite import Lite0

@@ -75,7 +75,7 @@ def outcome(result: str, *held: Modality) -> Any:
     return SimpleNamespace(result=result, datasets=[SimpleNamespace(vectors=dict.fromkeys(held))])
 
 
-def test_packaged_features_never_replace_a_named_model_in_a_verdict() -> None:
+def test_a_verdict_without_the_named_model_reports_it_as_unused() -> None:
     named: Any = {CHEST: Named("r")}
     assert unused_models(ModelPaths((Path("model"),)), Models(named), outcome("exclusive", SLIDE)) == (CHEST,)
 
@@ -85,6 +85,6 @@ def test_packaged_features_never_replace_a_named_model_in_a_verdict() -> None:
     [outcome("exclusive", CHEST), outcome("overlapping", SLIDE), outcome("inconclusive")],
     ids=["it saw images", "an overlap stands", "nothing was seen"],
 )
-def test_matches_without_a_verdict_are_reported(found: Any) -> None:
+def test_matches_without_the_named_model_are_still_reported(found: Any) -> None:
     named: Any = {CHEST: Named("r")}
     assert unused_models(ModelPaths((Path("model"),)), Models(named), found) == ()

@@ -145,7 +145,7 @@ def test_the_threshold_is_the_strictest_with_a_boundable_miss_rate_of_1_in_400()
     assert chosen.miss(chosen.permissive) < 0.01
 
 
-def test_the_permissive_threshold_is_as_high_as_the_miss_rate_allows() -> None:
+def test_the_strict_threshold_is_as_high_as_the_miss_rate_allows() -> None:
     genuine = np.linspace(0.6, 0.9, 300)
     chosen = choose_thresholds(calibrated(genuine, 2_000), None, verified=False, target=1e-3, source="given")
     assert chosen.strict.threshold == genuine[max_errors(300, 0.05)] > chosen.permissive.threshold
