@@ -21,7 +21,7 @@ def linkage_page(found: Linkage) -> bytes:
     """Render the page as HTML."""
     worst = found.worst
     page = Page(
-        kind="Linking attack",
+        kind="Linkage attack",
         title="Whom the look of the images gives away",
         lede=f"Measured with: {found.model} ({found.modality}), cosine similarity, nearest neighbour"
         " (Holub et al. 2023).",
