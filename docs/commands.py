@@ -16,29 +16,30 @@ _HEAD = """\
 
 This page is generated from the help texts of the commands: `python docs/commands.py`.
 
-Results are printed to stdout, everything else to stderr. With `--json`, the result is one JSON object on stdout. With
-`--log-json`, messages and progress are JSON lines on stderr; [operations](operations.md#logs-and-metrics) describes their
-fields. Neither contains the file name of an input or the value of an element.
+Results are printed to stdout, everything else to stderr. With `--json`, the result is one JSON object
+on stdout. With `--log-json`, messages and progress are JSON lines on stderr;
+[operations](operations.md#logs-and-metrics) describes their fields. Neither contains the file name of
+an input or the value of an element.
 """
 _RUN = """
 `run --json` prints `ending` (`published`, `already_published`, `refused`, `awaiting_approval`,
 `inventory_done`, `shard_done`), `objects`, `outcomes` (objects by outcome), `dropped` and `quarantined`
 (objects by [rule](rules.md)), `actions` and `rules` (changes to attributes), `gates`, `stages` (`name`,
-`cpu_seconds` of all processes, `wall_seconds`, `objects`), `release`, `report`, `digest` (the digest that an
-approval is bound to) and `exit_code`.
+`cpu_seconds` of all processes, `wall_seconds`, `objects`), `release`, `report`, `digest` (the digest
+that an approval is bound to) and `exit_code`.
 
-If a gate refuses the release, the output folder is emptied, because the staged files may contain what the gate
-found. The next run sanitizes all objects again. While approval is awaited, the staged release is in `.staging`,
-readable only by its owner.
+If a gate refuses the release, the output folder is emptied, because the staged files may contain what
+the gate found. The next run sanitizes all objects again. While approval is awaited, the staged release
+is in `.staging`, readable only by its owner.
 
-The result is also written to `return.json` (ending, exit code, error, counts) and `metrics.prom` (Prometheus text)
-in the state folder. `--return-file` also covers failures before the run has its folders; see
-[operations](operations.md#logs-and-metrics).
+The result is also written to `return.json` (ending, exit code, error, counts) and `metrics.prom`
+(Prometheus text) in the state folder. `--return-file` also covers failures before the run has its
+folders; see [operations](operations.md#logs-and-metrics).
 
-For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as separate jobs on
-machines that share the folders, then `run POLICY`, which merges the shards, processes what a shard left over, audits
-and publishes. File locks are advisory: on a network file system without locks, do not start two whole runs at the
-same time.
+For a batch scheduler: `run POLICY --inventory-only` once, then `run POLICY --shard 1/8` to `8/8` as
+separate jobs on machines that share the folders, then `run POLICY`, which merges the shards, processes
+what a shard left over, audits and publishes. File locks are advisory: on a network file system without
+locks, do not start two whole runs at the same time.
 """
 
 
