@@ -286,7 +286,15 @@ def samples_needed(target: float) -> int:
 
 
 def max_errors(of: int, target: float) -> int:
-    """Find the largest number of errors in ``of`` trials with an upper bound of ``target``; -1 if none."""
+    """Find the largest number of errors in ``of`` trials with an upper bound of ``target``; -1 if none.
+
+    Parameters
+    ----------
+    of : int
+        Number of independent trials.
+    target : float
+        Largest upper bound, at `CONFIDENCE`.
+    """
     if of < samples_needed(target):
         return -1
     return bisect_right(range(of + 1), target, lo=1, key=lambda errors: clopper_pearson(errors, of)[1]) - 1

@@ -27,6 +27,13 @@ def draws(patients: int, count: int = DRAWS) -> Iterator[NDArray[np.float64]]:
     """Yield blocks of draws, shape (draws, patients): how often each patient was drawn.
 
     Every row sums to ``patients``.
+
+    Parameters
+    ----------
+    patients : int
+        Number of patients, and of draws with replacement from them.
+    count : int
+        Number of rows over all blocks.
     """
     import numpy as np
 

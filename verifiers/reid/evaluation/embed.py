@@ -93,6 +93,7 @@ def embed_files(
     excluded: Counter[str] = Counter()
     # process_cpu_count (Python 3.13) respects the CPU affinity, cpu_count does not.
     threads = min(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1, 8)
+    # Threads suffice: ONNX Runtime and most decoders release the GIL.
     pool = ThreadPoolExecutor(threads)
     try:
         for chunk, (kept, vectors, reasons) in zip(chunks, pool.map(work, chunks), strict=True):

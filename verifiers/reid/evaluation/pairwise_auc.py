@@ -143,6 +143,7 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
     lost, lost_by = np.zeros((people, people)), np.zeros((people, people))
     highest = np.empty((people, people), dtype=np.float32)
     lower, below = np.zeros(len(ascending), np.int64), np.zeros(len(ascending), np.int64)
+    # In blocks of rows, as each needs several arrays of its size.
     for start, end in _blocks(begins, ends, len(order)):
         rows = slice(begins[start], ends[end - 1])
         block = scores[np.ix_(order[rows], order)]
@@ -172,7 +173,17 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
 def count_above(
     scores: NDArray[np.float32], patients: NDArray[np.intp], threshold: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Count the pairs of two patients that reach the threshold of the first one, shape (n, n)."""
+    """Count the pairs of two patients that reach the threshold of the first one, shape (n, n).
+
+    Parameters
+    ----------
+    scores : array of float32, shape (images, images)
+        Symmetric; higher is more similar.
+    patients : array of int, shape (images,)
+        Patients, numbered from 0 without gaps.
+    threshold : array of float64, shape (n,)
+        Threshold of each patient.
+    """
     import numpy as np
 
     order = np.argsort(patients, kind="stable")

@@ -109,7 +109,15 @@ def rank(
 
 
 def summarise(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics | None:
-    """Average over queries; None if there is no query."""
+    """Average over queries; None if there is no query.
+
+    Parameters
+    ----------
+    queries : Queries
+        Metrics of each query.
+    patients : array of int, shape (images,)
+        Patient of each image, not only of the queries.
+    """
     import numpy as np
 
     if not len(queries.images):

@@ -106,6 +106,7 @@ def _data_set(buf: mmap.mmap) -> Dataset:
     source: Any = container.buf if container.buf is buf else BytesIO(container.buf)
     source.seek(container.start)
     ds = read_dataset(source, not layout.explicit, not layout.big)
+    # Rebuilt: an object may lack it, and the decoders need the transfer syntax.
     ds.file_meta = FileMetaDataset()
     ds.file_meta.TransferSyntaxUID = UID(container.syntax.uid)
     return ds

@@ -67,7 +67,15 @@ def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.
 
 
 def rescale_intensity(values: NDArray[Any], ends: tuple[float, float] | None = None) -> NDArray[np.float32]:
-    """Scale values between two limits to [0, 1], by default between percentiles of the finite values."""
+    """Scale values between two limits to [0, 1], by default between percentiles of the finite values.
+
+    Parameters
+    ----------
+    values : array
+        Values of any shape and type.
+    ends : (float, float), optional
+        Values that become 0 and 1.
+    """
     import numpy as np
 
     low, high = ends or _percentiles(values)

@@ -71,6 +71,15 @@ def write_parts(
 ) -> int:
     """Write vectors and their rows batch by batch, and return their number; vector n belongs to row n.
 
+    Parameters
+    ----------
+    folder : Path
+        The index; created with mode 0700.
+    batches : iterable of (array of float32, shape (n, dimension), RecordBatch)
+        Vectors with their rows.
+    dimension : int
+        Length of a vector.
+
     Raises
     ------
     UsageError
@@ -90,6 +99,7 @@ def write_parts(
         with _private(folder / VECTORS) as file:
             try:
                 for vectors, rows in batches:
+                    # Neither the exact search nor faiss orders NaN.
                     if vectors.shape != (rows.num_rows, dimension) or not np.isfinite(vectors).all():
                         raise UsageError(
                             "Embeddings are not of the stated length, or not finite",
@@ -134,6 +144,13 @@ def write_metadata(folder: Path, about: IndexMetadata) -> None:
 
 def read_metadata(folder: Path, digest: str | None = None) -> IndexMetadata:
     """Read the metadata and verify the digest of every file; ``digest`` is that of the metadata itself.
+
+    Parameters
+    ----------
+    folder : Path
+        The index.
+    digest : str or None
+        Expected SHA-256 of the metadata file, from a trusted source.
 
     Raises
     ------

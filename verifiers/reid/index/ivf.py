@@ -134,6 +134,17 @@ def rerank(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Find the ``k`` nearest vectors by exact distance among the nearest ``RERANK_FACTOR * k`` codes.
 
+    Parameters
+    ----------
+    shards : sequence
+        Open files of inverted lists.
+    vectors : array of float32, shape (n, dimension)
+        All vectors, for the exact distances.
+    queries : array of float32, shape (m, dimension)
+        The queries.
+    k : int
+        Number of neighbors.
+
     Returns
     -------
     tuple of arrays, shape (queries, k) each

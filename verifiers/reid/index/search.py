@@ -43,6 +43,13 @@ class VectorSearch:
     def nearest(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Find the ``k`` nearest vectors of every query.
 
+        Parameters
+        ----------
+        queries : array of float32, shape (m, dimension)
+            The queries.
+        k : int
+            Number of neighbors.
+
         Returns
         -------
         tuple of arrays, shape (queries, k) each
@@ -91,5 +98,13 @@ def build_search(
 
 
 def search_miss_bound(recall: float, measured: int) -> float:
-    """Bound the share of nearest vectors that a search misses (95 %); 0 if it is exact."""
+    """Bound the share of nearest vectors that a search misses (95 %); 0 if it is exact.
+
+    Parameters
+    ----------
+    recall : float
+        Share of the measured queries whose nearest vector was found.
+    measured : int
+        Number of measured queries; 0 if the search is exact.
+    """
     return clopper_pearson(round((1 - recall) * measured), measured)[1] if measured else 0.0

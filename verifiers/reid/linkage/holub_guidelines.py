@@ -148,7 +148,15 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
 def checklist(
     facts: ChecklistFacts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
-    """Check each guideline; parameters as in `guidelines_of`."""
+    """Check each guideline; parameters as in `guidelines_of`.
+
+    Parameters
+    ----------
+    facts : ChecklistFacts
+        Facts of the release.
+    others, slides, left
+        See `guidelines_of`.
+    """
     names = {
         "A1": ("Minimize metadata", _metadata(facts)),
         "A2": ("Dissociate from patient records", _records(facts)),

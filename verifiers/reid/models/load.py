@@ -54,6 +54,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
     """
     files = read_folder(folder)
     config = _config(files, ModelKind.RETRIEVAL)
+    # The verified bytes, not the file, which may have changed since.
     session = open_session(files.content[GRAPH], threads)
     return GraphRetrieval(files.digest, config.modality, config.dimension, config.preprocessing, session)
 

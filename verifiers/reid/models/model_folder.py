@@ -108,6 +108,13 @@ def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERI
 def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
     """Read and verify the files of a model.
 
+    Parameters
+    ----------
+    folder : Path
+        The model folder.
+    names : Names
+        Required and allowed files.
+
     Raises
     ------
     UsageError
@@ -139,6 +146,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _listing(content: Mapping[str, bytes]) -> bytes:
+    # Two spaces: the format of sha256sum for files read as text.
     lines = [f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)]
     return "".join(lines).encode()
 

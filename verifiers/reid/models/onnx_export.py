@@ -58,6 +58,13 @@ class _Writer:
 def to_onnx(network: nn.Module, size: int) -> bytes:
     """Export a network in evaluation mode: ``images (n, 3, size, size)`` to ``vectors (n, d)``.
 
+    Parameters
+    ----------
+    network : nn.Module
+        Network in evaluation mode.
+    size : int
+        Input size, pixels.
+
     Raises
     ------
     NotImplementedError

@@ -56,6 +56,7 @@ def _check(graph: bytes) -> None:
     except (DecodeError, onnx.checker.ValidationError):
         raise IntegrityError("The network of the model is no ONNX graph", "Fetch or train it again") from None
     tensors = model.graph.initializer
+    # External data could name any file of the machine.
     outside = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
     if outside or model.functions or any(node.domain for node in model.graph.node):
         raise IntegrityError(
@@ -83,6 +84,17 @@ def embed(
     session: Any, pictures: Sequence[ImageArray], how: Preprocessing, dimension: int
 ) -> NDArray[np.float32]:
     """Embed images in batches of one size, shape (n, dimension), float32.
+
+    Parameters
+    ----------
+    session
+        ONNX Runtime session of `open_session`.
+    pictures : sequence of ImageArray
+        The images.
+    how : Preprocessing
+        Their preprocessing.
+    dimension : int
+        Length of an embedding.
 
     Raises
     ------

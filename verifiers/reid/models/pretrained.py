@@ -60,6 +60,13 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
     last ones, 8,192 numbers, minus the mean of phantoms. Slides: 224 pixels, the pooled last feature maps,
     1,280 numbers. Embeddings have unit length.
 
+    Parameters
+    ----------
+    modality : Modality
+        Modality of the images.
+    threads : int
+        Threads of the ONNX session.
+
     Raises
     ------
     EnvironmentFailure

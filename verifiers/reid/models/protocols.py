@@ -55,5 +55,11 @@ class Verification(Encoder, Protocol):
     """A verification model: embeddings are scored in pairs."""
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Score in [0, 1] for each row of ``one`` with the same row of ``other``; 1 is the same patient."""
+        """Score in [0, 1] for each row of ``one`` with the same row of ``other``; 1 is the same patient.
+
+        Parameters
+        ----------
+        one, other : array of float32, shape (n, dimension)
+            Embeddings of the model.
+        """
         ...

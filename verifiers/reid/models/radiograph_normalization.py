@@ -31,6 +31,7 @@ def content(plane: NDArray[np.float32]) -> tuple[int, int, int, int]:
     """
     top, left = 0, 0
     bottom, right = plane.shape
+    # Twice: a wide border on one side can hide that on another.
     for _ in range(2):
         first, last = _content(plane[top:bottom, left:right], 1)
         top, bottom = top + first, top + last
@@ -67,6 +68,7 @@ def even_contrast(square: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     low, high = np.quantile(square, (LOW, HIGH))
+    # A uniform image has no range to divide by.
     stretched = np.clip((square - low) / max(float(high - low), 1 / LEVELS), 0, 1)
     level = np.rint(stretched * (LEVELS - 1)).astype(np.intp)
     rows, columns = (side // TILES for side in level.shape)

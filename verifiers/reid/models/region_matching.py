@@ -42,7 +42,13 @@ class Matching:
         return self.channels * self.grid**2 + 2
 
     def match(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Match rows of ``one`` with the same rows of ``other``, in standard deviations above the cohort."""
+        """Match rows of ``one`` with the same rows of ``other``, in standard deviations above the cohort.
+
+        Parameters
+        ----------
+        one, other : array of float32, shape (n, dimension)
+            Embeddings, with the cohort statistics in the last two columns.
+        """
         import numpy as np
 
         beyond = self._outside()

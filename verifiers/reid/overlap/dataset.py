@@ -73,6 +73,13 @@ def is_release(path: Path) -> bool:
 def dataset_from_release(release: Path, title: str) -> Dataset:
     """Read the objects of a release as a dataset; patients are its pseudonyms.
 
+    Parameters
+    ----------
+    release : Path
+        Folder of the release.
+    title : str
+        Title of the dataset in messages.
+
     Raises
     ------
     IntegrityError

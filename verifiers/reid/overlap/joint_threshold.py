@@ -80,6 +80,7 @@ def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> Joint
 
     same = pairs.first == pairs.second
     names, whose = np.unique(pairs.first[same], return_inverse=True)
+    # A patient passes only if all their pairs do: the lowest score and the largest distance count.
     low, far = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     np.minimum.at(low, whose, pairs.score[same])
     np.maximum.at(far, whose, pairs.distance[same])

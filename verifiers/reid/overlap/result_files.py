@@ -82,6 +82,13 @@ def write_pairs(found: Overlap, path: Path) -> None:
 
     The file is readable by its owner only: it contains PHI.
 
+    Parameters
+    ----------
+    found : Overlap
+        Result of the comparison.
+    path : Path
+        The Parquet file; an existing one is replaced.
+
     Raises
     ------
     EnvironmentFailure

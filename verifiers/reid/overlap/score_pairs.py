@@ -89,7 +89,15 @@ def score_pairs(
 def score_within(
     one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
 ) -> PairScores:
-    """Find and score pairs of different patients within a dataset; parameters as in `score_pairs`."""
+    """Find and score pairs of different patients within a dataset; parameters as in `score_pairs`.
+
+    Parameters
+    ----------
+    one : Embeddings
+        Embeddings of the dataset.
+    verifier, within, neighbours
+        See `score_pairs`.
+    """
     import numpy as np
 
     complete = True

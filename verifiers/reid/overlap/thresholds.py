@@ -79,7 +79,15 @@ class Thresholds:
     strict_max_distance: float = math.inf
 
     def is_strict_match(self, score: float, distance: float) -> bool:
-        """Whether a pair is a strict match."""
+        """Whether a pair is a strict match.
+
+        Parameters
+        ----------
+        score : float
+            Deciding score; higher is more similar.
+        distance : float
+            Euclidean distance of the embeddings of the retrieval model.
+        """
         return score >= self.strict.threshold and distance <= self.strict_max_distance
 
     def miss(self, point: OperatingPoint) -> float:
@@ -279,6 +287,7 @@ def _pairs_within(
     """
     import numpy as np
 
+    # Two unknown patients may be one: their pairs are neither genuine nor impostor.
     known = np.array([bool(dataset.names[patient]) for patient in vectors.patients])
     rows = np.flatnonzero(known)[:_OWN_IMAGES]
     if len(rows) < 2:

@@ -81,6 +81,13 @@ def write_checkpoint(folder: Path, position: Position, tensors: Mapping[str, Ten
 def read_checkpoint(folder: Path, made_by: str) -> tuple[Position, dict[str, Tensor]] | None:
     """Read position and state of a training; None if there is no checkpoint.
 
+    Parameters
+    ----------
+    folder : Path
+        Folder of the unfinished training.
+    made_by : str
+        Digest of images, recipe and initial weights.
+
     Raises
     ------
     UsageError

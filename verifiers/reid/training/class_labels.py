@@ -58,6 +58,15 @@ class ClassifiedDataset:
 def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str, ...]:
     """Return the value of a column for each image; empty where the column is.
 
+    Parameters
+    ----------
+    labels : Labels
+        Rows of the table.
+    columns : LabelColumns
+        Column names of the table.
+    column : str
+        Column with the classes; may be that of the views.
+
     Raises
     ------
     UsageError
@@ -131,6 +140,13 @@ def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDatas
 
     A patient counts for the rarest class of their images. Of each class 15 % of the patients validate, and at
     least one if there are two.
+
+    Parameters
+    ----------
+    images : ClassifiedDataset
+        The images.
+    seed : int
+        Seed of the shuffle.
 
     Raises
     ------

@@ -82,6 +82,7 @@ class ClassTask:
         self.facts: dict[str, Any] = {
             "name": "densenet", "depths": list(recipe.depths), "growth": recipe.growth
         }  # fmt: skip
+        # Before the network is built: its random weights must follow from the seed.
         torch.manual_seed(recipe.seed)
         self.encoder = build_network(self.facts)
         backbone: Any = self.encoder.get_submodule("backbone")

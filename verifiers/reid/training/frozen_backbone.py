@@ -96,7 +96,19 @@ def train_frozen(
 def packaged_features(
     examples: TrainingDataset, unfinished: Path, hears: TrainingProgress, stops: Cancellation
 ) -> NDArray[np.float32]:
-    """Compute the features of all images by the packaged model, (n, d), cached in ``unfinished``."""
+    """Compute the features of all images by the packaged model, (n, d), cached in ``unfinished``.
+
+    Parameters
+    ----------
+    examples : TrainingDataset
+        The images.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked before every batch.
+    """
     model = packaged_retrieval(examples.modality)
     hears.stage("features", len(examples))
 

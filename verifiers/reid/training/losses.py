@@ -57,6 +57,7 @@ class RetrievalTask:
             "grid": recipe.grid, "hidden": recipe.hidden, "depths": list(recipe.depths),
             "width": recipe.width,
         }  # fmt: skip
+        # Before the network is built: its random weights must follow from the seed.
         torch.manual_seed(recipe.seed)
         self.network = self.encoder = build_network(self.facts).to(device)
         self._recipe, self._fit, self._validation, self._device = recipe, fit, validation, device

@@ -17,6 +17,15 @@ def one_cycle(step: int, steps: int, largest: float) -> tuple[float, float]:
     The rate rises along a cosine from 1/25 of ``largest`` during 30 % of the steps and falls to 1/250,000 of
     it; momentum falls from 0.95 to 0.85 and rises again. With the largest rate of Packhäuser et al. 2022,
     0.1584, it starts at their lower bound, 0.0063.
+
+    Parameters
+    ----------
+    step : int
+        The step, from 0.
+    steps : int
+        Number of steps of the cycle.
+    largest : float
+        Largest learning rate.
     """
     peak = RISING * steps - 1
     low = largest / BEGIN

@@ -49,7 +49,19 @@ _LITE = """ The features below the learned map are EfficientNet-Lite0 trained on
 
 
 def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calibration: str) -> bytes:
-    """Render the model card; ``calibration`` is a sentence for it."""
+    """Render the model card; ``calibration`` is a sentence for it.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Configuration of the model.
+    recipe : Recipe
+        Hyperparameters.
+    training : mapping
+        Provenance, with ``counts`` and ``excluded``.
+    calibration : str
+        Summary of the calibration.
+    """
     excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     network = str(config.network["name"])
     text = _CARD.format(

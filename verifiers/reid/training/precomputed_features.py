@@ -101,7 +101,25 @@ def vectors_of(
     hears: TrainingProgress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
-    """Compute the output of a network for all images, shape (n, length), cached in ``unfinished``."""
+    """Compute the output of a network for all images, shape (n, length), cached in ``unfinished``.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Network in evaluation mode.
+    length : int
+        Length of its output.
+    examples : TrainingDataset
+        The images.
+    how : Preprocessing
+        Their preprocessing.
+    unfinished : Path
+        Folder of the cached features.
+    hears : TrainingProgress
+        Receives the progress.
+    stops : Cancellation
+        Checked before every batch.
+    """
     graph = to_onnx(network, how.size)
     session = open_session(graph, os.cpu_count() or 1)
     hears.stage("features", len(examples))

@@ -173,6 +173,7 @@ def learn_products(branch: Branch, pooled: Tensor) -> None:
     weight = torch.zeros(kept, channels, channels)
     weight[:, one, other] += half
     weight[:, other, one] += half
+    # With fewer directions than outputs, the last ones stay zero.
     branch.whiten.weight.zero_()
     branch.mean.zero_()
     branch.whiten.weight[:kept].copy_(weight.flatten(1))

@@ -162,6 +162,8 @@ def _calibrate(
     stops: Cancellation,
 ) -> Calibration:
     """Calibrate on the validation split with the exported model, on the CPU as it is used later."""
+    # Embeds for a retrieval model as well, which has no scoring; a digest exists only once the folder is
+    # written.
     model = GraphVerification(
         digest_of({}),
         exported.config.modality,

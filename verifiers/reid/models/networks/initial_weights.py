@@ -15,6 +15,15 @@ _CLASSIFIER = ("fc.", "classifier.", "head.")
 def check_start(weights: str | None, recipe: str, network: str) -> None:
     """Check that initial weights were given, which every recipe but ``tiny`` needs.
 
+    Parameters
+    ----------
+    weights : str or None
+        Initial weights as given by the user.
+    recipe : str
+        Name of the recipe.
+    network : str
+        Name of the network, for the message.
+
     Raises
     ------
     UsageError

@@ -66,7 +66,15 @@ class LiteMatch(nn.Module):
 
 
 def outside(grid: int, reach: int) -> Tensor:
-    """Compute the penalty of pairs of cells: 0 within reach, else `OUTSIDE`; shape (grid^2, grid^2)."""
+    """Compute the penalty of pairs of cells: 0 within reach, else `OUTSIDE`; shape (grid^2, grid^2).
+
+    Parameters
+    ----------
+    grid : int
+        Cells per side.
+    reach : int
+        Largest offset of a match, in cells.
+    """
     row, column = torch.arange(grid * grid) // grid, torch.arange(grid * grid) % grid
     apart = torch.maximum((row[:, None] - row).abs(), (column[:, None] - column).abs())
     return torch.where(apart > reach, OUTSIDE, 0.0)

@@ -171,6 +171,7 @@ class Scale(nn.Module):
         parts = [branch(after[group]) for group, branch in zip(self.taken, self.branches, strict=True)]
         fine = F.normalize(self.scramble(torch.cat(parts, 1)))
         parts = [layer(after[group]) for group, layer in zip(self.taken, self.coarse, strict=True)]
+        # The square root, since the weight is one of inner products.
         coarse = F.normalize(torch.cat(parts, 1)) * COARSE_WEIGHT**0.5
         return F.normalize(torch.cat([fine, coarse], 1))
 
