@@ -1,4 +1,4 @@
-"""Shared fixtures: policies from the presets, keys, real files, and one object's whole way to release."""
+"""Shared fixtures: policies from the presets, keys, real files, and sanitization of one object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pydicom.data import get_testdata_file
 
 from tests.helpers.joined import joined
 
-# Tests write defects on purpose; what is released is read under ``strictly_read``.
+# Tests write invalid values on purpose; released files are read under ``strictly_read``.
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
 pydicom.config.settings.writing_validation_mode = pydicom.config.IGNORE
 
@@ -35,7 +35,7 @@ MISSING = frozenset(extra for extra in MODULES if is_missing(extra))
 
 
 class SkippedFile(pytest.Module):
-    """A file of tests that cannot be imported without an extra."""
+    """A test file that cannot be imported without an extra."""
 
     def collect(self) -> Iterator[pytest.Item]:
         pytest.skip(_reason(extras_of_file(self.path)), allow_module_level=True)
@@ -50,7 +50,7 @@ def extras_of_file(path: Path) -> frozenset[str]:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Skip a file, unread by Python, where an extra that it is marked with is not installed."""
+    """Skip a file, without importing it, if an extra that it is marked with is not installed."""
     if extras_of_file(module_path):
         found: pytest.Module = SkippedFile.from_parent(parent, path=module_path)
         return found
@@ -59,7 +59,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test, before its fixtures are made, where an extra that it is marked with is not installed."""
+    """Skip a test, before its fixtures, if an extra that it is marked with is not installed."""
     if lacking := MISSING.intersection(mark.name for mark in item.iter_markers()):
         pytest.skip(_reason(lacking))
 
@@ -74,7 +74,7 @@ Released = tuple[Sanitized, bytes, pydicom.Dataset]
 
 @pytest.fixture(scope="session")
 def make_policy() -> Callable[..., Policy]:
-    """A policy on a preset; keyword arguments are further sections as a policy file would hold them."""
+    """A policy based on a preset; keyword arguments are further sections of the policy file."""
 
     def make(preset: str = "research", **sections: Mapping[str, Any]) -> Policy:
         content = {
@@ -94,7 +94,7 @@ def make_policy() -> Callable[..., Policy]:
 
 @pytest.fixture(scope="session")
 def lenient(make_policy: Callable[..., Policy]) -> Policy:
-    """The research preset, releasing objects at risk of burned-in text unchecked: any file gets through."""
+    """The research preset that releases objects at risk of burned-in text without a check."""
     options = {"clean_pixel_data": False}
     return make_policy("research", dicom={"options": options}, pixels={"at_risk": "release"})
 
@@ -107,7 +107,7 @@ def subkeys() -> SubKeys:
 
 @pytest.fixture(scope="session")
 def load_bytes() -> Callable[[Source], bytes]:
-    """Bytes of an object: given, of a file (a bare name: pydicom's wheel), or written from a data set."""
+    """Bytes of an object: given, from a file (a bare name is one of pydicom's wheel), or from a data set."""
 
     def load(source: Source) -> bytes:
         if isinstance(source, bytes):
@@ -139,7 +139,7 @@ def real(load_bytes: Callable[[Source], bytes]) -> Callable[[str], pydicom.Datas
 
 @pytest.fixture(scope="session")
 def context_of() -> Callable[..., Context]:
-    """The context that an inventory of this object alone would make."""
+    """The context that an inventory of only this object would make."""
 
     def make(data: bytes, policy: Policy | None = None) -> Context:
         seen = inspect_dicom(data, None, kept_attributes(policy.dicom) if policy else frozenset())
@@ -163,7 +163,7 @@ def sanitize(
     load_bytes: Callable[[Source], bytes],
     context_of: Callable[..., Context],
 ) -> Callable[..., tuple[Sanitized, bytes]]:
-    """Sanitise one object with a fresh sanitiser: what came back and the released bytes."""
+    """Sanitize one object with a new sanitizer: result and released bytes."""
 
     def run(
         source: Source, policy: Policy | None = None, keys: SubKeys | None = None
@@ -177,7 +177,7 @@ def sanitize(
 
 @pytest.fixture(scope="session")
 def release(sanitize: Callable[..., tuple[Sanitized, bytes]]) -> Callable[..., Released]:
-    """Sanitise one object that must be released; its bytes and what pydicom reads in them."""
+    """Sanitize one object that must be released; its bytes and what pydicom reads in them."""
 
     def run(source: Source, policy: Policy | None = None, keys: SubKeys | None = None) -> Released:
         done, out = sanitize(source, policy, keys)

@@ -1,4 +1,4 @@
-"""The command overlap: exit codes, what it writes, and what it never says."""
+"""The command overlap: exit codes, output files, and absence of PHI in messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Coarse:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look in this process, with a model that needs no weights."""
+    """Compute fingerprints in this process, with a model that needs no weights."""
     in_pool = LocalEngine.map
 
     def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
@@ -162,7 +162,7 @@ def index(folder: Path, to: Path) -> Any:
 
 @pytest.fixture
 def indexed(tmp_path: Path) -> tuple[Path, Path]:
-    """Two folders that share three patients, each with an index beside it: ``a`` and ``a-index``."""
+    """Two folders that share three patients, each with an index next to it: ``a`` and ``a-index``."""
     folders = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", [100, 101, 7, 8], visit=5)
     for one in folders:
         assert index(one, Path(f"{one}-index")).exit_code == 0

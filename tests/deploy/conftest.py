@@ -1,4 +1,4 @@
-"""What the tests of the examples share: the real command line, a small project, stand-ins for schedulers."""
+"""Shared parts of the tests of the examples: the real command line, a small project, scheduler stand-ins."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class MayBeRepeated(Exception):
 
 
 class Task:
-    """Stands for a task of Airflow's: remembers the calls that a DAG makes, and makes none."""
+    """Replaces an Airflow task: records the calls of a DAG and runs nothing."""
 
     calls: list[tuple[str, list[str]]]
     order: list[str]
@@ -53,7 +53,7 @@ class Task:
 
 @pytest.fixture
 def dag(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The example, read with stand-ins for Airflow; the calls of its DAG are in ``Task``."""
+    """The example, imported with stand-ins for Airflow; the calls of its DAG are in ``Task``."""
     names = ("airflow", "airflow.sdk", "airflow.sdk.exceptions")
     airflow, sdk, exceptions = (ModuleType(name) for name in names)
     vars(sdk).update(task=lambda **_: Task, dag=lambda **_: lambda function: function)

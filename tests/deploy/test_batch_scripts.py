@@ -20,7 +20,7 @@ def test_shellcheck_finds_nothing(script: str) -> None:
 
 
 def heed_the_end_of_sessions() -> None:
-    """Under nohup SIGHUP is ignored, and no shell can trap what it was started to ignore."""
+    """Under nohup SIGHUP is ignored, and a shell cannot trap a signal ignored at its start."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
@@ -53,7 +53,7 @@ def test_the_wrapper_treats_exit_1_as_success_and_waits_for_a_stopped_process(
 def test_the_slurm_scripts_make_the_release_of_one_run(
     tmp_path: Path, project: Policy, whole: dict[str, str]
 ) -> None:
-    """With stand-ins for Slurm that run each job at once, its array tasks one after the other."""
+    """With stand-ins for Slurm that run each job immediately, array tasks one after the other."""
     places = tmp_path / "bin"
     (tmp_path / "calls").touch()
     stand_in(
@@ -103,7 +103,7 @@ def test_a_slurm_job_is_requeued_only_for_retryable_exit_codes(
 
 @pytest.mark.parametrize("array", [False, True])
 def test_only_the_failed_array_task_is_requeued(tmp_path: Path, array: bool) -> None:
-    """The last task of an array has the number of the whole array for its job's."""
+    """The last task of an array has the job number of the whole array."""
     stand_in(tmp_path / "bin", "srun", "exit 5")
     stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
     task = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "3"}

@@ -1,4 +1,4 @@
-"""The Dockerfile, read by a parser: who runs it, what is in it, and what is not."""
+"""The Dockerfile, parsed: user, content and build context."""
 
 from __future__ import annotations
 

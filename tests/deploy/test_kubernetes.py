@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: by the schema, and their commands by the real command line."""
+"""The Kubernetes manifests: against the schema, and their commands against the real command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ each_job = pytest.mark.parametrize(("name", "job"), JOBS, ids=[name for name, _ 
 
 
 def words_of(container: dict[str, Any]) -> list[str]:
-    """The command of a container, with the shell's arithmetic done for the last pod of eight."""
+    """The command of a container, with shell arithmetic evaluated for the last pod of eight."""
     command = container["command"]
     if command[0] != "/bin/sh":
         return list(command)

@@ -1,4 +1,4 @@
-"""Every command that the manual shows is one of the real command line."""
+"""Every command shown in the manual exists in the real command line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The wheel in environments of its own: without an extra, and with each extra alone.
+"""The wheel in separate environments: without extras, and with each extra.
 
-One environment is real: an installer fetches what the wheel asks for. The others hold links to the libraries
-of the environment of the tests, chosen by the wheel's metadata: they show what can be imported, not what an
-installer finds.
+One environment is real: an installer fetches the dependencies. The others link to the libraries of the test
+environment, selected by the wheel's metadata: they show what can be imported, not what an installer finds.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Make = Callable[[str], Environment]
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of sdist and wheel, built from a copy: a build leaves files where it works."""
+    """The folder of sdist and wheel, built from a copy, since a build writes into its source."""
     base = tmp_path_factory.mktemp("built")
     left_out = shutil.ignore_patterns(
         ".git",
@@ -62,7 +61,7 @@ def wheel(distributions: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def make(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """An environment with one extra, or with none; made once."""
+    """An environment with one extra or none; made once."""
 
     @cache
     def made(extra: str) -> Environment:

@@ -1,4 +1,4 @@
-"""A small hospital export made of pydicom's own test files, and policies for it."""
+"""A small hospital export made from pydicom's test files, and policies for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def workplace(tmp_path: Path, export: Path) -> Callable[..., Policy]:
-    """Make a policy in a folder of its own on a private copy of the export."""
+    """Make a policy in its own folder on a private copy of the export."""
 
     def make(name: str = "w", **sections: str) -> Policy:
         base = tmp_path / name

@@ -1,4 +1,4 @@
-"""Staged files that somebody removed: the run says so, and the next one makes them anew."""
+"""Deleted staged files: the run reports it, and the next one makes them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def staged(policy: Policy) -> list[Path]:
 def test_a_missing_staged_file_is_made_again_by_the_next_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that another object lost its place to: the duplicate in the export is judged again."""
+    """Also a dropped duplicate of it: the duplicate in the export is decided again."""
     whole, policy = workplace("whole"), workplace("gone")
     run(whole, ONE)
     real = running.audit_objects

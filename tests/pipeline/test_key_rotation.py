@@ -1,4 +1,4 @@
-"""What a new release key changes, what it does not, and what a registry needs to know of it."""
+"""Effects of a new release key, and what a registry needs to know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An input that is lost while a run is at work: nothing is published, and the next run has all objects."""
+"""An input lost during a run: nothing is published, and the next run has all objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = {"released": 40, "dropped": 0, "quarantined": 0}
 
 
 class Mount:
-    """The export, as a place where something is mounted: without it there is an empty folder, or none."""
+    """The export as a mount point: without the mount there is an empty folder, or none."""
 
     def __init__(self, export: Path) -> None:
         self.export = export
@@ -37,7 +37,7 @@ class Mount:
                 self.export.mkdir()
 
     def fall_back(self) -> None:
-        """Lose it, and show what lies below."""
+        """Lose the mount, and show the folder below it."""
         self.lose()
         (self.export / "below").touch()
 
@@ -49,7 +49,7 @@ class Mount:
 
 
 class Losing(NoProgress):
-    """Loses a mount once a stage has told of its first objects."""
+    """Loses a mount once a stage has reported its first objects."""
 
     def __init__(self, mount: Mount, stage: str, *, wholly: bool = False) -> None:
         self._mount, self._wanted, self._wholly = mount, stage, wholly
@@ -65,7 +65,7 @@ class Losing(NoProgress):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Policy:
-    """Forty objects of five patients in folders of their own."""
+    """Forty objects of five patients, each in its own folder."""
     for number in range(40):
         write_ct(tmp_path / "export" / f"p{number % 5}" / f"i{number}", number, f"P{number % 5}", number % 5)
     return prepare(tmp_path)
@@ -103,7 +103,7 @@ def test_an_input_lost_during_a_shard_ends_it(project: Policy, mount: Mount) -> 
 def test_an_input_lost_before_workers_are_replaced_is_detected_by_the_new_ones(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever starts late holds what it reads to what was there when the run began."""
+    """Workers started later compare the inputs with those at the start of the run."""
     real = base.LocalEngine.map
 
     def late(self: Any, task: Any, batches: Any, *, isolate: bool = False) -> Any:  # noqa: ARG001
@@ -179,7 +179,7 @@ def test_an_input_unreachable_at_start_is_no_defect(
 def test_objects_of_another_file_system_at_the_input_path_are_not_quarantined(
     project: Policy, mount: Mount
 ) -> None:
-    """The same names with other inodes, as a replica that a server falls back to may have them."""
+    """The same names with other inodes, as on a fallback replica of a server."""
     replica = mount.export.with_name("replica")
     for path in sorted(mount.export.rglob("i*")):
         copy = replica / path.relative_to(mount.export)
@@ -201,7 +201,7 @@ def test_objects_of_another_file_system_at_the_input_path_are_not_quarantined(
 
 
 def fall_back_before(monkeypatch: pytest.MonkeyPatch, mount: Mount, step: str) -> None:
-    """Lose the mount right before a step of the run; what lies below it is not empty."""
+    """Lose the mount right before a step of the run; the folder below it is not empty."""
     real = getattr(running, step)
 
     def late(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Refused, interrupted and finished runs run again: nothing stale is published, nothing is left about."""
+"""Refused, interrupted and finished runs are repeated: nothing stale is published or left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Workplace = Callable[..., Policy]
 
 
 class Ear:
-    """A progress that remembers what it was told."""
+    """A progress that records its calls."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -43,7 +43,7 @@ class Ear:
 
 @pytest.fixture
 def interrupted(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Policy]:
-    """A run that failed while it published, after moving ``moved`` into place."""
+    """A run that failed while publishing, after moving ``moved`` into place."""
 
     def make(name: str = "w", moved: tuple[str, ...] = ()) -> Policy:
         policy = workplace(name)

@@ -1,4 +1,4 @@
-"""Killed anywhere, out of space anywhere, with any number of workers or shards: the same bytes."""
+"""Killed or out of space anywhere, with any number of workers or shards: the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.helpers.hospital import tree
 
 Workplace = Callable[..., Policy]
 
-# Counts what the run does to files and the state (audit events), and at the n-th does something to it.
+# Counts operations on files and the state (audit events), and interferes with the n-th.
 DRIVER = """
 import os, sys
 policy, point, deed = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -61,7 +61,7 @@ sys.exit(code)
 
 
 def drive(policy: Policy, point: int = 0, deed: str = "kill") -> tuple[int, int]:
-    """Run in a process of its own; returns its exit code and the number of events."""
+    """Run in a separate process; return its exit code and the number of events."""
     file = policy.output.parent / "policy.yaml"
     command = [sys.executable, "-c", DRIVER, str(file), str(point), deed]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=file.parent)
@@ -74,7 +74,7 @@ def publishes_same(policy: Policy, expected: dict[str, str]) -> bool:
 
 @pytest.fixture
 def reference(workplace: Workplace) -> tuple[dict[str, str], int]:
-    """The release of an undisturbed run, and how many events it took."""
+    """The release of an uninterrupted run, and its number of events."""
     policy = workplace("reference")
     _, events = drive(policy)
     return tree(policy.output), events

@@ -1,4 +1,4 @@
-"""Every object has one outcome, for the right reason, and nothing else appears anywhere."""
+"""Every object has one outcome with the right rule, and no other file is written."""
 
 from __future__ import annotations
 

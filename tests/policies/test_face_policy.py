@@ -1,4 +1,4 @@
-"""The option that asks for clean faces and the section that says how must agree."""
+"""The option for clean faces and the section that configures them must agree."""
 
 from __future__ import annotations
 

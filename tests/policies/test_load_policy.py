@@ -1,4 +1,4 @@
-"""Loading a policy: what is accepted, and every refusal with its place and remedy."""
+"""Loading a policy: what is accepted, and every error with its location and remedy."""
 
 # ruff: noqa: E501  (one refusal a line reads as a table)
 

@@ -1,4 +1,4 @@
-"""What a policy may say of the picture of the whole glass."""
+"""Policy settings for the macro image of a slide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that are PACS: what may be written, and where a mistake is told."""
+"""PACS inputs in a policy: valid forms, and locations of errors."""
 
 from __future__ import annotations
 

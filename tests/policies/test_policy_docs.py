@@ -1,4 +1,4 @@
-"""The policy's manual: in step with the code, and every example a policy that loads."""
+"""The policy reference: up to date with the code, and every example is a valid policy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def digest(fragment: str) -> str:
 
 
 def keys(model: type[BaseModel], indent: int = 0, above: str = "") -> Iterator[tuple[str, str]]:
-    """(path, policy text up to the key and its colon) of every key there is."""
+    """(path, policy text up to the key and its colon) of every key."""
     for name, field in model.model_fields.items():
         text = f"{above}{' ' * indent}{name}:"
         yield name, text

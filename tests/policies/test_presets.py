@@ -1,4 +1,4 @@
-"""What the shipped presets decide."""
+"""Decisions of the shipped presets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def options(preset: str) -> set[str]:
 
 
 def action(preset: str, keyword: str) -> str:
-    """What the preset does with an attribute of Table E.1-1: override, then option, then Basic Profile."""
+    """Action of a preset on an attribute of Table E.1-1: override, then option, then Basic Profile."""
     found = keyword if keyword[0].isdigit() or keyword[0] == "f" else parse_tag_pattern(keyword)
     row = next(row for row in confidentiality_rows() if row.mask == found)
     codes = {code for name, code in row.options.items() if name in options(preset)}

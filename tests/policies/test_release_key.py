@@ -1,4 +1,4 @@
-"""The release key: where it may come from, what is refused, and that nothing shows it."""
+"""The release key: sources, rejected keys, and secrecy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Safe private attributes are found by creator, and each says what its value still needs."""
+"""Safe private attributes are found by creator, with the cleaning that their values need."""
 
 from __future__ import annotations
 

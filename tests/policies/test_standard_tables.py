@@ -1,4 +1,4 @@
-"""The generated tables: what they hold and how they are read."""
+"""The generated tables: content and reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses in stores: where a policy may name them, and what is said of one that cannot be used."""
+"""Store addresses: where a policy may use them, and errors of unusable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strict YAML: what is refused, and where the problem points."""
+"""Strict YAML: what is rejected, and the location of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section synthesize: what it must say, and what of it decides a release."""
+"""The section synthesize: required settings, and those in the digest of a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy that init writes, and the JSON Schema for editors."""
+"""The policy template of init, and the JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain(text: str) -> Any:
 
 
 def switched_on(text: str) -> str:
-    """The template with every setting switched on; lines that begin with ``#   `` list the presets."""
+    """The template with every setting enabled; lines that begin with ``#   `` list the presets."""
     return re.sub(r"(?m)^#(?=[a-z]| {2}[^ ]| {4,}[^ ])", "", text)
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary keeps clinical words, and lets no name, address, record number or marker through."""
+"""The vocabulary keeps clinical words and passes no name, address, record number or marker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LISTED_WITH_DIGITS = {word for word in words() if re.fullmatch(r"[a-z]{0,2}[0-9]
 
 
 def passes(text: str) -> bool:
-    """The token rule the caller applies."""
+    """The token rule of the caller."""
     return all(fold(word) in words() or (word.isdigit() and len(word) <= 2) for word in split_words(text))
 
 
@@ -125,7 +125,7 @@ def test_the_generator_reproduces_the_shipped_files(tmp_path) -> None:
     pytest.importorskip("faker", reason="Faker is needed to generate the vocabulary")
     from medsanitize.tools.standard_tables import generate_vocabulary as generate
 
-    # In a process of its own: libraries that other tests load add words to pydicom's dictionaries.
+    # In a separate process: libraries loaded by other tests add words to pydicom's dictionaries.
     command = [sys.executable, "-m", generate.__name__, "--out", str(tmp_path)]
     subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
     for name in ("vocabulary.txt", "coded_concepts.csv"):

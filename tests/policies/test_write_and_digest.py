@@ -1,4 +1,4 @@
-"""A policy written out and read back, and the digest of what it decides."""
+"""Round trip of a policy, and the digest of its decisions."""
 
 from __future__ import annotations
 

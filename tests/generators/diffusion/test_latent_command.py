@@ -1,4 +1,4 @@
-"""The command train generator, with the recipe that continuous integration uses, on phantoms."""
+"""The command train generator on phantoms, with the recipe for continuous integration."""
 
 from __future__ import annotations
 

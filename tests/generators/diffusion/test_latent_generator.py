@@ -1,4 +1,4 @@
-"""A generator in use: the same seed gives the same image, and only safe folders are opened."""
+"""Sampling: equal seeds give equal images, and only safe folders are opened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def parts() -> tuple[AutoencoderKL, UNet2DModel]:
-    """Tiny networks of random weights, for two classes."""
+    """Tiny networks with random weights, for two classes."""
     torch.manual_seed(5)
     tiny = recipe_for("tiny")
     return AutoencoderKL(**autoencoder_facts(tiny)), UNet2DModel(**denoiser_facts(tiny, 2))
@@ -69,7 +69,7 @@ def generator(folder: Path) -> Generator:
 
 @pytest.fixture(scope="module")
 def eleven(generator: Generator) -> Any:
-    """Images of both classes and many seeds, drawn at once."""
+    """Images of both classes and many seeds, sampled together."""
     return generator.sample([place % 2 for place in range(11)], list(range(100, 111)))
 
 
@@ -197,7 +197,7 @@ def test_a_verifier_is_rejected_as_generator(tmp_path: Path) -> None:
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Path:
-    """What diffusers saves of a pipeline with our three parts."""
+    """A pipeline with our three parts as saved by diffusers."""
     encoder, unet = parts()
     encoder.save_pretrained(tmp_path / "vae")
     unet.save_pretrained(tmp_path / "unet")

@@ -1,4 +1,4 @@
-"""The loop of a training, with a part that learns nothing: what is kept, and when it ends."""
+"""The training loop with a stage that learns nothing: what is stored, and when it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACE = Schedule(every=3, grids=100, patience=2, seed=0)
 
 
 class Part:
-    """A part whose loss on patients kept back falls for ever; its weights break, and a person stops it."""
+    """A stage whose held-out loss always decreases, until its weights become invalid or it is stopped."""
 
     name, number, steps, batch = "part", 0, 30, 1
 
@@ -57,7 +57,7 @@ class Part:
 
 
 class Several(AcceleratorHandle):
-    """One of several processes; the others' loss on patients kept back gains nothing."""
+    """One of several processes; the held-out loss of the others does not decrease."""
 
     def mean(self, values: Mapping[str, float]) -> dict[str, float]:
         return dict.fromkeys(values, 1.0) if "held" in values else dict(values)

@@ -1,4 +1,4 @@
-"""Training a generator: what comes out, how it goes on after a stop, and what it refuses to learn from."""
+"""Training a generator: results, resume after a stop, and rejected input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.generate
 
 
 class Ear:
-    """Hears everything, and stops or dies at one step of one part."""
+    """Records all progress, and stops or dies at one step of one stage."""
 
     def __init__(self, part: str = "", at: int = -1, *, dies: bool = False) -> None:
         self.number, self.messages = 0, list[str]()
@@ -62,7 +62,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def recipe() -> Recipe:
-    """Tiny, and only a few steps of it."""
+    """The tiny recipe with only a few steps."""
     tiny = recipe_for("tiny")
     return replace(
         tiny,
@@ -74,7 +74,7 @@ def recipe() -> Recipe:
 
 
 def picture(patient: int, visit: int, size: int = 40) -> Image.Image:
-    """A smooth square that is a patient's own."""
+    """A smooth square that is specific to a patient."""
     coarse = stream(7, patient, visit).integers(0, 255, (4, 4)).astype(np.uint8)
     return Image.fromarray(coarse).resize((size, size), Image.Resampling.BICUBIC)
 
@@ -124,7 +124,7 @@ def test_held_out_patients_are_not_trained_on(made: tuple[Path, GeneratorTrainin
 
 
 def table_of(root: Path, classes: dict[str, int], unreadable: tuple[str, ...] = ()) -> None:
-    """One image a patient, so many patients of each class to learn from; two parts more."""
+    """One image per patient, a number of training patients per class; two more splits."""
     rows, number = list[tuple[str, str, str, str]](), 0
     counts = {"train": classes, "holdout": {"one": 2, "two": 2}, "calibration": {"one": 2, "two": 2}}
     for part, of in counts.items():

@@ -1,4 +1,4 @@
-"""Explanations by example: the ranking, its evaluation, the command, and what it does with bad input."""
+"""Explanations by example: ranking, evaluation, command, and invalid input."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def as_png(seed: int, folder: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A catalogue of six synthetic images and two real ones, and an image that looks like the fourth."""
+    """A catalogue of six synthetic images and two real ones, and an image similar to the fourth."""
     base = tmp_path_factory.mktemp("explain")
     make_release(base / "release", [as_png(seed, base) for seed in range(8)], lambda number: number < 6)
     (base / "scans").mkdir()

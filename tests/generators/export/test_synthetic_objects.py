@@ -1,4 +1,4 @@
-"""Synthetic images as objects: what they say, what they do not say, and that they are sound."""
+"""Synthetic images as objects: provenance, absence of PHI, and validity."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_dciodvfy_finds_no_error(form: str, tmp_path: Path) -> None:
     path.write_bytes(dicom_object(square(), names(), SAID, form))
     told = subprocess.run(["dciodvfy", path], capture_output=True, text=True, check=False)
     errors = [line for line in (told.stderr + told.stdout).splitlines() if line.startswith("Error")]
-    # Synthetic Data came into the standard in 2023, after the lists of older versions of the program.
+    # Synthetic Data was added to the standard in 2023, after the attribute lists of older dciodvfy versions.
     assert [line for line in errors if "(0x0008,0x001c)" not in line] == []
 
 

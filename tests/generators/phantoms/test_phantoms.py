@@ -1,4 +1,4 @@
-"""Phantoms: the same numbers give the same pictures, people stay themselves, and cohorts can be read."""
+"""Phantoms are deterministic, consistent for a patient, and readable as cohorts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_visits_of_a_patient_are_similar_but_hard_to_match() -> None:
     likeness = first @ second.T
     own, others = np.diag(likeness), likeness[~np.eye(len(first), dtype=bool)]
     assert own.mean() > others.mean() + others.std()
-    # Pixels alone must leave work for a model.
+    # Raw pixels must not be sufficient for matching, so that a model has something to learn.
     assert (likeness.argmax(axis=1) == np.arange(len(first))).mean() < 0.9
 
 

@@ -1,4 +1,4 @@
-"""The gate on phantoms: a generator that copies is refused, an honest one is not, and too few are said."""
+"""The gate on phantoms: copying generators fail, honest ones pass, too little data is insufficient."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 Squares = NDArray[np.uint8]
 SIZE = 64
+# Phantom numbers from here on are people invented by a generator.
 SYNTHETIC = 1_000_000
-"""Phantoms from this number on are people whom a generator makes up."""
 
 
 class Silent:
@@ -49,9 +49,9 @@ class Silent:
 
 @dataclass(frozen=True)
 class Waves:
-    """A verifier of pixels: how strong waves of every length and direction are, wherever they begin.
+    """A verifier of pixels: compares the amplitudes of spatial frequencies, independent of translation.
 
-    Retrieval takes the image as it stands, verification the best of twelve turned and scaled ones.
+    Retrieval uses the image as it is, verification the best of twelve rotated and scaled versions.
     """
 
     modality: Modality = Modality.RADIOGRAPH
@@ -82,7 +82,7 @@ TURNED = [(0.0, 1.0), *((turn, scale) for turn in (-3, -1, 1, 3) for scale in (0
 
 @lru_cache(maxsize=1)
 def grid() -> NDArray[np.float64]:
-    """Where the twice enlarged spectrum is read for every turn and scale."""
+    """Sampling positions in the enlarged spectrum for every rotation and scale."""
     down, across = np.mgrid[1 - LOW : LOW, 0:LOW] * 2.0
     points = []
     for turn, scale in TURNED:
@@ -108,7 +108,7 @@ def waves(data: bytes, size: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=8192)
 def phantom(patient: int, sitting: int, size: int) -> Squares:
-    """A person at a sitting, where the first and the second image differ in exposure and grain alone."""
+    """A person at one visit; the first and second image differ in exposure and noise only."""
     plane = chest_phantom(patient, 0, size=size, seed=31)
     draw = np.random.default_rng([patient, sitting])
     plane = plane ** draw.uniform(0.93, 1.07) + draw.normal(0, 0.01, plane.shape) * (sitting > 0)
@@ -117,7 +117,7 @@ def phantom(patient: int, sitting: int, size: int) -> Squares:
 
 @dataclass(frozen=True)
 class Phantoms:
-    """A generator of phantoms; a share of what it makes are copies of what it was trained on."""
+    """A generator of phantoms; a share of its images are copies of training images."""
 
     training: Squares
     people: Callable[[int], Squares]
@@ -135,7 +135,7 @@ class Phantoms:
         return gaussian_blur(images, 0.6)
 
     def vary(self, images: Squares, classes: Sequence[int], strength: float, seeds: Sequence[int]) -> Squares:
-        """Towards somebody else by strength, with a grain of its own; nothing is remembered."""
+        """Blend with another person by strength, with new noise; nothing is memorized."""
         assert len(images) == len(classes) == len(seeds)
         others = np.stack([self.people(seed % 97) for seed in seeds]).astype(float)
         mixed = (1 - strength**2) * images + strength**2 * others
@@ -186,7 +186,7 @@ def sides() -> dict[str, Split]:
 
 
 def made_by(sides: dict[str, Split], copied: float = 0.0) -> Phantoms:
-    # Three hundred made-up people, each of whom may come at any seed.
+    # Three hundred invented people, each of whom can result from any seed.
     return Phantoms(
         squares_in(sides["training"]),
         lambda seed: small(SYNTHETIC + seed % 300, seed // 300 % 4),
@@ -214,7 +214,7 @@ def sampled(generator: Phantoms, images: int) -> Squares:
 
 @pytest.fixture(scope="module")
 def gate(sides: dict[str, Split]) -> PrivacyGate:
-    """Of each image its sixteen nearest are scored, which is what a large cohort would get."""
+    """Scores sixteen candidates per image, as for a large cohort."""
     with pytest.MonkeyPatch.context() as patch:
         nearest_only(patch, 16)
         return prepared(sides, made_by(sides))
@@ -413,7 +413,7 @@ def test_a_small_search_scores_all_pairs() -> None:
 
 @lru_cache(maxsize=4096)
 def closest_visits(patient: int) -> tuple[int, int]:
-    """Two visits of nearly the same pose, upright and without finding: images of one sitting."""
+    """Two visits of nearly the same pose, upright and without finding."""
     plain = [
         visit
         for visit in range(30)
@@ -441,10 +441,10 @@ def test_real_phantoms_pass_a_real_verifier_unless_they_are_copies(
 ) -> None:
     """A trained verification model, 500 patients, 3,000 images: pytest -m slow -k real_phantoms -s.
 
-    Half an hour. Everybody is seen at one sitting: with visits of years, bedside images and effusions the
-    threshold that misses one patient in a hundred of these matches strangers too, and an honest generator
-    cannot show that it is one. With 299 patients, none of whom may lie below the threshold, the one hardest
-    to find sets it, and two of 3,000 strangers reach it.
+    Takes half an hour. Images of a patient are of one visit: with visits years apart, bedside images and
+    effusions, the threshold that misses one of a hundred patients also matches strangers, and an honest
+    generator cannot pass. With 299 patients, none of whom may be below the threshold, the hardest patient
+    sets it, and two of 3,000 strangers reach it.
     """
     training = squares_in(large_sides["training"])
     honest = Phantoms(training, lambda seed: large(SYNTHETIC + seed, 0), 0.0, 256)

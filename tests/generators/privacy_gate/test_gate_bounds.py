@@ -1,4 +1,4 @@
-"""The gate's arithmetic against closed forms and simulation: thresholds, bounds, attacks, verdicts."""
+"""The arithmetic of the gate against closed forms and simulation: thresholds, bounds, attacks, verdicts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def uniform(draw: np.random.Generator, low: float, high: float, size: int) -> ND
 
 
 def attacks(draw: np.random.Generator, patients: int = MEMBERS, images: int = 3000) -> Attacks:
-    """Of a generator that learned of nobody."""
+    """Results for a generator that memorized nothing."""
     near = draw.integers(0, patients, images)
     return Attacks(
         nearest_neighbor_test(near, draw.random(images) < 0.5, patients),
@@ -50,7 +50,7 @@ def attacks(draw: np.random.Generator, patients: int = MEMBERS, images: int = 30
 
 
 def drawn(draw: np.random.Generator, images: int, copied: float) -> tuple[NDArray[np.float64], int]:
-    """Highest scores of synthetic images, and how many are copies, which score as the controls do."""
+    """Highest scores of synthetic images, a number of which are copies that score like controls."""
     scores, chosen = uniform(draw, 0, 0.6, images), draw.random(images) < copied
     scores[chosen] = uniform(draw, 0.7, 1, int(chosen.sum()))
     return scores, int(chosen.sum())
@@ -59,7 +59,7 @@ def drawn(draw: np.random.Generator, images: int, copied: float) -> tuple[NDArra
 def simulated(
     *, patients: int = 299, images: int = 3000, copied: float = 0.0, seed: int = 0, members: int = MEMBERS
 ) -> GateVerdict:
-    """Genuine and control scores high, other people's low."""
+    """Genuine and control scores high, others low."""
     draw = np.random.default_rng(seed)
     training, _ = drawn(draw, images, copied)
     scores = Scores(
@@ -105,7 +105,7 @@ def test_the_miss_bound_at_the_joint_confidence_has_a_closed_form() -> None:
 def test_the_threshold_holds_at_its_confidence(patients: int) -> None:
     draw = np.random.default_rng(5)
     broken = [threshold(draw.random(patients), 0.01).value > 0.01 for _ in range(2000)]
-    # Of uniform scores the share missed is the threshold itself; 2,000 runs tell 5 % to 1.5 %.
+    # For uniform scores the missed share is the threshold; 2,000 runs estimate 5 % to within 1.5 %.
     assert np.mean(broken) <= 0.065
 
 
@@ -139,7 +139,7 @@ def test_the_copy_bounds_hold_at_their_confidence(patients: int, images: int, co
     rate_broken = residual_broken = 0
     for _ in range(1500):
         limit = threshold(draw.random(patients), 0.01)
-        # Copies score as the controls do, others never reach them.
+        # Copies score like the controls, other images never reach them.
         missed = limit.value
         copies = draw.binomial(images, copied)
         found = bound(images, copies - draw.binomial(copies, missed), limit.missed)
@@ -181,7 +181,7 @@ def test_images_clustered_around_few_patients_raise_no_alarm() -> None:
     draw = np.random.default_rng(1)
     alarms = 0
     for _ in range(150):
-        # All images lie near one of twenty patients, who are of training or not by chance.
+        # All images are near one of twenty patients, who are in training or not by chance.
         near = draw.integers(0, 20, 1000)
         alarms += nearest_neighbor_test(near, draw.random(20)[near] < 0.5, 20).alarm
     assert alarms / 150 <= 0.05

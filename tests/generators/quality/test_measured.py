@@ -1,4 +1,4 @@
-"""What is measured of synthetic images beside a holdout: which images, how many, and why not."""
+"""Measurement of synthetic images against a holdout: selection, number, and reasons for absence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def squares(count: int, seed: int) -> NDArray[np.uint8]:
 
 
 class Counted(list[ImageArray]):
-    """Pictures, and how many were read."""
+    """Pictures that count how often they are read."""
 
     read = 0
 
@@ -39,7 +39,7 @@ class Counted(list[ImageArray]):
 
 @pytest.fixture(autouse=True)
 def _network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pixels in place of the network's features: what they are worth is not tested here."""
+    """Replaces the network's features by pixels: their quality is not tested here."""
     for module in (quality_module, quality_page):
         monkeypatch.setattr(
             module, "features_of", lambda images, *_: images.reshape(len(images), -1).astype(np.float32)
@@ -47,7 +47,7 @@ def _network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def side(count: int) -> Split:
-    """Patients of two images each, in two classes by turns."""
+    """Patients with two images each, in two alternating classes."""
     pictures = Counted(to_image_array(one) for one in squares(count, 0))
     patients = np.arange(count, dtype=np.int64) // 2
     return Split(pictures, patients, patients % 2)

@@ -1,4 +1,4 @@
-"""Quality of synthetic images: every figure against a case whose answer is known."""
+"""Every quality metric against a case with a known result."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_equal_sets_have_perfect_fidelity() -> None:
     points = cloud(50)
     found = fidelity(points, points, alone(points), alone(points))
     assert (found.precision.value, found.recall.value, found.coverage.value) == (1, 1, 1)
-    # Each ball holds its own point and five others.
+    # Each ball contains its own point and five others.
     assert found.density.value == pytest.approx(6 / 5)
 
 

@@ -1,4 +1,4 @@
-"""The demo export is the same every time, and has in it what real exports have."""
+"""The demo export is deterministic and has the properties of real exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses a Ray cluster is looked for at."""
+"""Valid and invalid addresses of a Ray cluster."""
 
 from __future__ import annotations
 

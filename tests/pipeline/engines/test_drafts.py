@@ -1,4 +1,4 @@
-"""Files that are being written lie apart: whoever dies on the way leaves nothing where the release is."""
+"""Partial files are written in separate folders: a worker that dies leaves nothing in the release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.helpers.hospital import KEY, prepare, write_ct
 
 ONE = Options(workers=1)
 MARK = bytes.fromhex("deadbeefdeadbeef")
-# Whoever writes the marked object dies half-way, as of memory.
+# The worker that writes the marked object is killed half-way, as by the out-of-memory killer.
 DEADLY = f"""
 import os
 from medsanitize.pipeline.stages import sanitize

@@ -1,4 +1,4 @@
-"""The processes behind a pool of workers: what asks a run to stop is the parent's business alone."""
+"""Processes behind a worker pool: only the parent handles stop signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Ray cluster of real nodes makes the release of one process, also when a node is lost on the way."""
+"""A Ray cluster of real nodes makes the same release as one process, also when a node is lost."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def pids(path: Path) -> list[str]:
 
 
 def kept_by(folder: Path, *secrets: str) -> set[str]:
-    """Which of some texts are in any file that Ray wrote: its logs, and objects spilled to disk."""
+    """Texts that occur in files written by Ray: its logs, and objects spilled to disk."""
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     assert files
     return {one for one in secrets if any(one.encode() in file for file in files)}

@@ -1,4 +1,4 @@
-"""The example of a release by Spark, on Spark itself with two local workers."""
+"""The Spark example, on Spark with two local workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = (
     " --conf spark.eventLog.enabled=true --conf spark.eventLog.compress=false"
     " --conf spark.eventLog.dir={folder}/events pyspark-shell"
 )
-# Spark empties its folder when it stops, so that it must be looked into before.
+# Spark empties its folder when it stops: search it before.
 WATCHED = """
 import runpy, shutil, sys
 from pyspark.sql import SparkSession
@@ -77,21 +77,21 @@ def test_the_example_publishes_the_same_release_and_spark_returns_its_rows(
     assert tree(spread.output) == tree(local.output)
     published = settled_early(pq.read_table(spread.output / "manifest" / "objects.parquet"))
     assert settled_early(pq.read_table(tmp_path / "rows.parquet")) == published
-    # What is there in the clear is found in both places, so what is not found is not there.
+    # Plain text is found in both places, so a text that is not found is not there.
     assert kept_by(folder / "kept", "sealed:") == {"sealed:"}
     assert kept_by(folder / "events", "mapInArrow", "MapInArrow")
     assert not kept_by(folder, *CANARIES, KEY.hex(), str(tmp_path / "spread/export"))
 
 
 def kept_by(folder: Path, *texts: str) -> set[str]:
-    """Which of some texts are in any file that Spark wrote."""
+    """Texts that occur in files written by Spark."""
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     assert files
     return {one for one in texts if any(one.encode() in file for file in files)}
 
 
 def settled_early(table: pa.Table) -> dict[str, dict[str, object]]:
-    """Rows by object, less what only the closing run knows."""
+    """Rows by object, without the columns that only the final run knows."""
     return {row["object_id"]: row for row in table.drop_columns(list(SETTLED_LATER)).to_pylist()}
 
 

@@ -1,4 +1,4 @@
-"""What travels to a worker of a cluster is sealed, and a worker that cannot do its work says so."""
+"""Messages to cluster workers are encrypted, and unsuitable workers are rejected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def root_of(worker: Worker, batch: Sequence[int]) -> tuple[str, int]:
 
 @pytest.fixture(autouse=True)
 def heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is silent for good; here it runs in the process of the tests."""
+    """A worker discards all output of its process; here it runs in the test process."""
     monkeypatch.setattr("medsanitize.pipeline.engines.base.silence_output", lambda: None)
 
 

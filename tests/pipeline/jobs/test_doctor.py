@@ -1,4 +1,4 @@
-"""What doctor says of a machine and of a policy, and what it does not say."""
+"""The output of doctor for a machine and a policy, and the absence of PHI in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INPUTS = f"[s3://{BUCKET}/a, {{dimse: 'PACS@{HOST}:104', query: {{StudyDate: '20
 
 @pytest.fixture
 def call(tmp_path: Path) -> Callable[..., Result]:
-    """Run the command on a policy with these sections, or on none."""
+    """Run the command on a policy with these sections, or without a policy."""
 
     def run(*more: str, **sections: str) -> Result:
         words = ["doctor", *more]

@@ -19,7 +19,7 @@ from PIL import Image
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six pictures of three patients, one file that is none, and tables that name them."""
+    """Six pictures of three patients, one invalid file, and tables of them."""
     base = tmp_path_factory.mktemp("evaluate")
     rng = np.random.default_rng(0)
     rows = ["picture,who,part"]
@@ -92,7 +92,7 @@ def test_invalid_requests_give_a_one_line_error(
 
 
 def table_of(folder: Path, patients: int, *, copied: bool) -> Path:
-    """Two images of each patient: another exposure, or a copy of the first in another format."""
+    """Two images per patient: another exposure, or a copy of the first in another format."""
     rng, rows = np.random.default_rng(1), ["picture,who,part"]
     for patient in range(patients):
         for visit in range(2):

@@ -21,7 +21,7 @@ def call(*arguments: object) -> tuple[int, str]:
 
 
 def pictures(folder: Path, *, patients: range, visit: int) -> Path:
-    """One picture a patient, a little brighter each visit, and the table that a folder is asked for."""
+    """One picture per patient, slightly brighter at each visit, and the table required for a folder."""
     folder.mkdir()
     rows = ["file,patient_id"]
     for patient in patients:

@@ -1,4 +1,4 @@
-"""The command synthesize: as many images as were asked for, judged; or what is missing, and why."""
+"""The command synthesize: the requested number of judged images, or the reason why some are missing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 
 @pytest.fixture
 def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command in this process; the quality of such images is not measured."""
+    """Run the command in this process, without measuring quality."""
     assert generator
     unmeasured = QualityResult(None, "They are patterns.", of_all=False)
     monkeypatch.setattr(command, "measure_quality", lambda *_, **__: unmeasured)
@@ -243,7 +243,7 @@ def test_a_request_exceeding_memory_is_rejected_before_reading(
 
 
 class Shelf:
-    """Keeps nothing, and gives what was never drawn."""
+    """Stores nothing, and returns images that were never sampled."""
 
     def get(self, name: str) -> bytes:
         assert name
@@ -267,7 +267,7 @@ def test_generated_images_are_in_memory_once() -> None:
 
 
 class Broken:
-    """An engine whose worker died once: results come image by image."""
+    """An engine whose worker died once: results arrive image by image."""
 
     def map(self, task: Any, parts: Iterable[Sequence[draw.SampleRequest]]) -> Iterator[bytes]:
         for part in parts:

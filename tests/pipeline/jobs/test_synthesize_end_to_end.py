@@ -1,4 +1,4 @@
-"""Phantoms from end to end: a generator trained by `tiny`, sampled, judged, released or not, verified."""
+"""Phantoms end to end: a generator trained with `tiny`, sampled, judged, released or not, verified."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def call(*arguments: object) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Phantoms of 48 patients in three parts, and a generator of half of them."""
+    """Phantoms of 48 patients in three splits, and a generator trained on half of them."""
     base = tmp_path_factory.mktemp("trained")
     table = write_chests(base / "scans", range(36), visits=(1, 2), size=48, seed=4)
     with table.open(newline="") as file:
@@ -82,14 +82,14 @@ def policy(trained: Path, base: Path, **section: str) -> Policy:
 
 @pytest.fixture(autouse=True)
 def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models that look are simulated: what they find is not what is tested here."""
+    """Simulated verifiers: their quality is not tested here."""
     for module in (stage, command):
         monkeypatch.setattr(module, "open_verifiers", lambda *_: (Coarse(), Coarse()))
 
 
 @pytest.fixture
 def passing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gate that lets everything pass, to see what is released then."""
+    """A gate that passes everything, to test the release."""
     real = gate_module.calibrate_gate
 
     class Passing:

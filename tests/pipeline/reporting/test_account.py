@@ -1,4 +1,4 @@
-"""What a run leaves for schedulers and monitors, however it ended."""
+"""Exit report and metrics of a run for schedulers and monitors, for every ending."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(policy: Policy, name: str = "return.json") -> dict[str, Any]:
 
 
 def samples(policy: Policy, name: str = "metrics.prom") -> dict[tuple[str, str], float]:
-    """Values by metric and by the label that tells samples of one metric apart."""
+    """Values by metric and by the label that distinguishes samples of one metric."""
     found = {}
     common = {"release", "release_version", "shard"}
     for family in text_string_to_metric_families((policy.state / name).read_text()):
@@ -52,7 +52,7 @@ def call(*arguments: object) -> Result:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Policy:
-    """A project of three objects, all of which can be released."""
+    """A project of three objects that can all be released."""
     for number in range(3):
         write_ct(tmp_path / "export" / f"i{number}.dcm", number)
     return prepare(tmp_path)
@@ -182,7 +182,7 @@ def test_a_killed_run_leaves_no_earlier_report(small: Policy, monkeypatch: pytes
     assert seen == [False]
 
 
-# The disk is full from the given stage on: nothing is made any more, and no file grows from nothing.
+# The disk is full from the given stage on: no file can be created or grow.
 FULL = """
 import errno, os, sys
 from medsanitize import cli

@@ -1,4 +1,4 @@
-"""A person in the loop: what the page shows, what comes back, and what the next run makes of it."""
+"""Review by a person: page, decisions, and their effect on the next run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def picture(shade: int) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An object function that doubts the pixels of every CT, one doubt a patient, and follows decisions."""
+    """An object function that applies decisions, with one review item per patient for the pixels of CT."""
     original = DicomSanitizer.__call__
 
     def call(self: DicomSanitizer, data: Any, context: Context) -> Sanitized:
@@ -64,7 +64,7 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Desk:
-    """A reviewer at work on one policy: sees the page's ids, and hands in decisions."""
+    """A reviewer of one policy: reads the ids of the page and submits decisions."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -93,7 +93,7 @@ class Desk:
 
 @pytest.fixture
 def desk(workplace: Workplace) -> Callable[..., Desk]:
-    """Run a policy that asks for approval, make the page, and sit down before it."""
+    """Run a policy that requires approval, make the page, and start the review."""
 
     def sit(name: str = "w", **sections: str) -> Desk:
         policy = workplace(name, **{"release": APPROVED, **sections})

@@ -1,4 +1,4 @@
-"""A policy that needs what is not installed is refused before anything is read."""
+"""A policy that needs a missing extra is rejected before anything is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which signals ask a run to stop."""
+"""Signals that cancel a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medsanitize.pipeline.runtime.signals import Cancelled, cancel_on_signals
 
 @pytest.fixture
 def hangups() -> Iterator[None]:
-    """Whatever a test does to SIGHUP is undone."""
+    """Restore the handling of SIGHUP after a test."""
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)

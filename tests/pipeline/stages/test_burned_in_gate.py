@@ -1,4 +1,4 @@
-"""What the report says of text in pixels follows what was read."""
+"""The report on text in pixels reflects what was read."""
 
 from __future__ import annotations
 

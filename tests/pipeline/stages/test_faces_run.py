@@ -1,4 +1,4 @@
-"""A run over head scans: one verdict a series, the same for every way of running it."""
+"""A run over head scans: one decision per series, independent of how the run is executed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Place = Callable[..., Policy]
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A head CT in axial slices, an enhanced MR of it, its localiser, and a trunk: 69 files."""
+    """A head CT in axial slices, an enhanced MR of it, its localizer, and a trunk: 69 files."""
     root = tmp_path_factory.mktemp("heads") / "export"
     ct = Scan(head(), pixel=5, gap=7)
     write_series(root / "a", ct, number=1)
@@ -108,7 +108,7 @@ def test_a_defaced_head_shows_no_face(place: Place) -> None:
 
 
 def depths(folder: Path, slices: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The foremost row of tissue by slice from above and by column: what a rendering from the front shows."""
+    """The foremost row of tissue by slice from above and by column, as in a frontal rendering."""
     found = [pydicom.dcmread(path) for path in folder.rglob("*.dcm")]
     sizes = Counter(data.SeriesInstanceUID for data in found)
     found = [

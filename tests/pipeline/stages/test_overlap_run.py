@@ -1,4 +1,4 @@
-"""The stage overlap in whole runs: earlier releases searched, matches acted on, all of it told."""
+"""The stage overlap in whole runs: comparison with earlier releases, actions on matches, reports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Coarse:
 
 @pytest.fixture(autouse=True)
 def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
-    """Look in this process, with a model that needs no weights; tests may put another in its place."""
+    """Compute fingerprints in this process, with a model that needs no weights; tests may replace it."""
     in_pool = LocalEngine.map
 
     def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
@@ -79,19 +79,19 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
 
 
 def shown(patient: int, visit: int) -> Any:
-    """A face of noise for each patient, other noise for each visit."""
+    """A noise image per patient, with other noise at each visit."""
     face = np.random.default_rng(patient).random((8, 8)).repeat(SIZE // 8, 0).repeat(SIZE // 8, 1)
     noise = np.random.default_rng([patient, visit]).random((SIZE, SIZE))
     return (0.6 * face + 0.4 * noise).astype(np.float32)
 
 
 def given(scores: Calibration) -> str:
-    """The file of a calibration of the model's distances."""
+    """A calibration file for the distances of the model."""
     return CalibrationFile(Modality.RADIOGRAPH, Coarse().digest, scores).to_json()
 
 
 def calibration() -> str:
-    """Of the model on patients of its own."""
+    """Calibration of the model on other patients."""
     taken = [(patient, visit) for patient in range(900, 970) for visit in (0, 1)]
     pictures = [ImageArray(shown(*one), Modality.RADIOGRAPH) for one in taken]
     vectors, patients = Coarse().embed(pictures), np.array([patient for patient, _ in taken])
@@ -132,7 +132,7 @@ Make = Callable[..., Policy]
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three exports: the second shares three patients (other visits) with the first, the third nobody."""
+    """Three exports: the second shares three patients (other visits) with the first, the third none."""
     base = tmp_path_factory.mktemp("exports")
     plans = {
         "first": [(patient, visit) for patient in range(6) for visit in (0, 1)],
@@ -149,7 +149,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path, exports: Path) -> Make:
-    """A policy on one of the exports, with one registry and one key of it for all."""
+    """A policy on one of the exports, with a shared registry and key."""
     for name in ("release.key", "registry.key"):
         (tmp_path / name).write_text(bytes(range(9, 60)).hex())
         (tmp_path / name).chmod(0o600)
@@ -230,7 +230,7 @@ def test_with_no_overlap_allowed_nothing_is_published(make: Make) -> None:
 
 
 def doubtful() -> str:
-    """A calibration under which two visits of one patient are possibly of one patient, never surely."""
+    """A calibration for which two visits of one patient are a possible match, never a strict one."""
     genuine = np.r_[np.full(8, -1.0), np.full(292, -1e-4)]
     first, second = np.r_[np.arange(300), np.arange(20)], np.r_[np.arange(300), np.arange(20) + 20]
     return given(calibrate(np.r_[genuine, np.full(20, -5.0)], first, second))

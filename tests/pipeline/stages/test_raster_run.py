@@ -1,4 +1,4 @@
-"""Pictures beside DICOM objects in a run: sniffed, cleaned, audited, compared, listed as their own kind."""
+"""Pictures and DICOM objects in one run: detected, cleaned, audited, compared, listed separately."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME, NUMBER = CANARIES[:2]
 
 
 def fill(root: Path) -> None:
-    """One CT; one picture as PNG, again as PNG and as TIFF; a JPEG; slides; a broken PNG."""
+    """One CT; one picture as PNG, again as PNG and as TIFF; a JPEG; slides; a damaged PNG."""
     shutil.rmtree(root, ignore_errors=True)
     write_ct(root / "ct.dcm", 1)
     y, x = np.mgrid[0:50, 0:64]

@@ -1,4 +1,4 @@
-"""A run that keeps what the policy names of slides: the audit agrees, and the manifest says so."""
+"""A run that keeps slide content named in the policy: audit and manifest agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEEPING = "{label: replace, icc_profile: keep, tile_metadata: keep}"
 
 
 def save(folder: Path) -> None:
-    """A slide with comments in its tiles and a colour profile."""
+    """A slide with comments in its tiles and a color profile."""
     said = "Aperio Image Library v12\r\n256x256 (64x64) JPEG/RGB Q=85|AppMag = 20|MPP = 0.5"
     pages = [slides.page(slides.CLASSIC, one, {270: said}) for one in slides.levels()]
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

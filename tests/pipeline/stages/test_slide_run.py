@@ -1,4 +1,4 @@
-"""Slides in a run: one object whatever its files, cleaned, audited against the source, listed, compared."""
+"""Slides in a run: one object of any number of files, cleaned, audited, listed, compared."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_file_claimed_by_a_slide_is_not_its_part(tmp_path: Path) -> None:
 
 
 def fill_afi(root: Path, *channels: str) -> Path:
-    """A list of channels in a folder: files of these names that are slides, each with other pixels."""
+    """A channel list in a folder: files of these names that are slides with different pixels."""
     root.mkdir(parents=True, exist_ok=True)
     makers = (slides.aperio, slides.aperio_gt450)
     for name, make in zip(channels, makers, strict=False):
@@ -272,7 +272,7 @@ def test_damaged_slides_are_quarantined_and_never_dropped(
 
 @pytest.fixture
 def tasks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    # Workers import a task by its module's name.
+    # Workers import a task by the name of its module.
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "helpers")
     return import_module("engine_tasks")
 
@@ -390,7 +390,7 @@ def test_pictures_of_dicom_slides_are_handled_by_their_content(
 
 
 def replace_options(policy: Policy) -> Policy:
-    """The policy with moved dates, as research has them."""
+    """The policy with shifted dates, as in research."""
     options = policy.dicom.options.model_copy(update={"retain_longitudinal_modified_dates": True})
     return policy.model_copy(update={"dicom": policy.dicom.model_copy(update={"options": options})})
 
@@ -491,7 +491,7 @@ def test_a_manually_added_release_has_the_same_registry_entries(
 
 
 def digests(registry: Path) -> dict[str, list[bytes]]:
-    """What a registry compares with, by bytes and by pixels or tiles."""
+    """Digests that a registry compares, by bytes and by pixels or tiles."""
     with closing(sqlite3.connect(registry / DATABASE)) as db:
         bytes_, tiles = "SELECT digest FROM by_bytes", "SELECT digest FROM by_pixels"
         found = {"by_bytes": bytes_, "by_pixels": tiles}

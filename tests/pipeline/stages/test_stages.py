@@ -175,7 +175,7 @@ def test_a_worker_that_cannot_be_started_stops_the_run(
     number: int,
     expected: type[Exception],
 ) -> None:
-    # A signal may have ended the process that workers are forked from before the run notices.
+    # A signal may end the process that workers are forked from before the run notices.
     stop = Cancellation()
 
     def fails(*_: object, **__: object) -> None:

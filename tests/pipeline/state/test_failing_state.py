@@ -1,4 +1,4 @@
-"""A state that fails or is damaged: what may be repeated, what must be removed, and what is a defect."""
+"""A failing or damaged state: what is retryable, what must be removed, and what is a defect."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def told(policy: Policy) -> dict[str, Any]:
 
 
 def spoil(path: Path, start: int) -> None:
-    """Write over a file from ``start`` on; it keeps its size."""
+    """Overwrite a file from ``start`` on without changing its size."""
     content = path.read_bytes()
     path.write_bytes(content[:start] + b"\x55" * (len(content) - start))
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: type[sqlite3.Error], name: str) -> None:
-    """Let a look at the state fail in the middle of a run, as SQLite says it."""
+    """Let a read of the state fail in the middle of a run, with an SQLite error."""
     failure = error("told by SQLite")
     failure.sqlite_errorname = name
 
@@ -62,7 +62,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: type[sqlite3.Error], name:
 
 
 def opened(folder: Path) -> list[str]:
-    """Files in a folder that this process holds open."""
+    """Files in a folder that this process has open."""
     links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
     return [link for link in links if link.startswith(f"{folder.resolve()}/")]
 
@@ -158,7 +158,7 @@ LOOKING = {
 
 
 def spoil_table(path: Path, table: str) -> None:
-    """Write over the first page of a table: the file opens, and a look at the table fails."""
+    """Overwrite the first page of a table: the file opens, but reading the table fails."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         (size,) = db.execute("PRAGMA page_size").fetchone()
         (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()

@@ -1,4 +1,4 @@
-"""A shard works where it sees what the inventory saw, and is merged into that inventory alone."""
+"""A shard requires the inputs of the inventory, and is merged only into that inventory."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_shards_of_an_abandoned_inventory_are_not_merged_into_the_next(project: 
 
 
 def leave_shard_of_a_given_up_inventory(project: Policy, kept: Path) -> None:
-    """Take the inventory again while a shard of the one before is at work, which then ends."""
+    """Take the inventory again while a shard of the previous one is running, which then ends."""
     run(project, shard(1, 1))
     late = shard_files(state_path(project))
     for one in late:

@@ -1,4 +1,4 @@
-"""The table of stage results says who writes and reads each entry, and nobody else does."""
+"""The table of stage results declares all writers and readers of each entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNTYPED = {"get", "put", "plain", "put_plain", "remove"}
 
 
 def _users() -> dict[str, set[str]]:
-    """Modules of the pipeline outside its state by the entries that they import."""
+    """Pipeline modules outside of state by the entries that they import."""
     users: dict[str, set[str]] = {}
     for path in PIPELINE.rglob("*.py"):
         name = ".".join(path.relative_to(PIPELINE).with_suffix("").parts)

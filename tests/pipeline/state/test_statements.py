@@ -1,4 +1,4 @@
-"""Statements on the state's tables are in pipeline/state, and nowhere else."""
+"""SQL statements on the state exist only in pipeline/state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One S3 server for all tests of stores; every test has buckets of its own."""
+"""One S3 server for all store tests; every test has its own buckets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one_front(server: Process) -> Iterator[Front]:
 
 @pytest.fixture(scope="session")
 def client(server: Process) -> Any:
-    """A client that talks to the server directly."""
+    """A client connected to the server directly."""
     return client_of(server.port)
 
 
@@ -40,7 +40,7 @@ _aimed = [0]
 
 @pytest.fixture
 def aim(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Turn the program's S3 clients, and those of its processes, to a port."""
+    """Direct the S3 clients of the product and its processes to a port."""
 
     def turn(port: int) -> None:
         for name, value in environment(port).items():
@@ -54,7 +54,7 @@ def aim(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def front(one_front: Front, aim: Callable[[int], None]) -> Front:
-    """A server that may spoil answers, between the program and the store; at first it does not."""
+    """A proxy between the product and the store that may modify responses; initially it does not."""
     one_front.behave()
     aim(one_front.port)
     return one_front
@@ -62,7 +62,7 @@ def front(one_front: Front, aim: Callable[[int], None]) -> Front:
 
 @pytest.fixture
 def store(server: Process, client: Any, front: Front) -> Store:
-    """A bucket of the test's own; the program reaches it through the front."""
+    """The bucket of a test; the product reaches it through the proxy."""
     bucket = f"b-{uuid.uuid4().hex[:12]}"
     client.create_bucket(Bucket=bucket)
     front.behave()

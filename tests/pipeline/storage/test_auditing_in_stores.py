@@ -1,4 +1,4 @@
-"""A release audited where it lies: what is found is what an audit of its folder finds."""
+"""Audit of a release in a store: the same findings as in its folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.helpers.stores import Store
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    """A release of objects of one file, and of slides of one and of several."""
+    """A release of single-file objects, and of slides of one and of several files."""
     base = tmp_path_factory.mktemp("made")
     made = prepare(base)
     fill(made.inputs[0], ["aperio", "mirax"])

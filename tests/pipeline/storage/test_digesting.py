@@ -1,4 +1,4 @@
-"""Digests taken beside the writing."""
+"""Digests computed in parallel with writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ~/.netrc has for a web server is sent to it over TLS alone."""
+"""Credentials of ~/.netrc for a web server are sent over TLS only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medsanitize.pipeline.storage.filesystem import file_system
 
 
 def certificate(path: Path) -> Path:
-    """A key and the certificate that it signs itself."""
+    """A key and its self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     begun = datetime.datetime(2024, 1, 1)
@@ -33,7 +33,7 @@ def certificate(path: Path) -> Path:
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[Callable[[str], list[bool]]]:
-    """Read a file of a server by a scheme; whether each request carried credentials."""
+    """Read a file of a server by a URL scheme; whether each request had credentials."""
     servers = []
 
     def read(scheme: str) -> list[bool]:

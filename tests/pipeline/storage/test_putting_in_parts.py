@@ -1,4 +1,4 @@
-"""Large files on their way into S3: each part for itself, anew where an upload is lost, nothing left."""
+"""Multipart uploads to S3: each part retried separately, lost uploads restarted, no parts left."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.helpers.stores import Store, client_of
 pytestmark = pytest.mark.stores
 
 PART = 64 << 10
+# The smallest part that S3 accepts.
 LEAST = 5 << 20
-"""The smallest part that S3 takes."""
 SLIDE = "data/a.svs"
 OTHER = "data/b.dcm"
 WHOLE = sorted([f"out/{name}" for name in (SLIDE, OTHER, SUMS, ROOT)])
@@ -44,7 +44,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_release(folder: Path, part: int = PART, count: int = 4) -> Path:
-    """What looks like a release, with a slide of so many parts."""
+    """A release stand-in with a slide of a number of parts."""
     (folder / "data").mkdir(parents=True)
     (folder / SLIDE).write_bytes(os.urandom(part * (count - 1) + 100))
     (folder / OTHER).write_bytes(b"small")
@@ -56,7 +56,7 @@ def make_release(folder: Path, part: int = PART, count: int = 4) -> Path:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """A release with a slide of four parts."""
+    """A release stand-in with a slide of four parts."""
     return make_release(tmp_path / "release")
 
 
@@ -65,19 +65,19 @@ def put(store: Store, release: Path, stop: Cancellation | None = None) -> None:
 
 
 def parts_put(front: Front) -> list[int]:
-    """How often each part was put, by its number."""
+    """Number of uploads of each part, by part number."""
     numbers = (re.search(r"partNumber=(\d+)", path) for method, path in front.asked if method == "PUT")
     counted = Counter(int(number[1]) for number in numbers if number)
     return [times for _, times in sorted(counted.items())]
 
 
 def begun(front: Front) -> int:
-    """How often an upload in parts was begun."""
+    """Number of multipart uploads created."""
     return sum(method == "POST" and path.endswith("?uploads") for method, path in front.asked)
 
 
 def left(store: Store) -> list[str]:
-    """The names of uploads in progress."""
+    """Names of pending uploads."""
     listed = store.client.list_multipart_uploads(Bucket=store.bucket)
     return sorted(one["Key"] for one in listed.get("Uploads", ()))
 
@@ -87,7 +87,7 @@ def refusal(status: int, code: str) -> Answer:
 
 
 def refusing(method: str, where: str, answer: Answer, times: int = -1) -> Instead:
-    """Refuse requests of a method to some paths, so often or always."""
+    """Reject requests of a method to some paths, a number of times or always."""
     remaining = [times]
 
     def instead(asked: str, path: str, _headers: Mapping[str, str]) -> Answer | None:
@@ -100,7 +100,7 @@ def refusing(method: str, where: str, answer: Answer, times: int = -1) -> Instea
 
 
 def once(method: str, where: str, do: Callable[[], None]) -> Callable[[str, str], None]:
-    """Do something before the first request of a method to some path is handed on."""
+    """Do something before the first request of a method to some path is forwarded."""
     met, lock = [False], threading.Lock()
 
     def before(asked: str, path: str) -> None:
@@ -114,7 +114,7 @@ def once(method: str, where: str, do: Callable[[], None]) -> Callable[[str, str]
 
 
 def as_s3_says(_method: str, path: str, answer: Answer) -> Answer:
-    """The server of the tests fails where it knows no upload of this name; S3 says so."""
+    """The test server fails for an unknown upload; return the response of S3 instead."""
     return refusal(404, "NoSuchUpload") if answer.status == 500 and "uploadId" in path else answer
 
 
@@ -341,7 +341,7 @@ def test_a_failed_abort_does_not_hide_the_original_error(store: Store, front: Fr
 
 @dataclass(frozen=True)
 class Mortal:
-    """A bucket of a server that can be killed and started again, and the front before it."""
+    """A bucket of a server that can be killed and restarted, and its proxy."""
 
     store: Store
     front: Front
@@ -370,7 +370,7 @@ def mortal(start: Callable[[int], Process], aim: Callable[[int], None]) -> Itera
 
 @pytest.fixture
 def on_disk(tmp_path: Path, aim: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mortal]:
-    """A server that keeps everything, uploads in progress too, in a folder."""
+    """A server that keeps everything in a folder, pending uploads included."""
     monkeypatch.setattr(retry, "PATIENCE", 60)
     with mortal(partial(s3_server_on_disk, tmp_path / "served"), aim) as one:
         yield one
@@ -378,7 +378,7 @@ def on_disk(tmp_path: Path, aim: Callable[[int], None], monkeypatch: pytest.Monk
 
 @pytest.fixture
 def in_memory(aim: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Mortal]:
-    """A server that forgets everything when it is killed."""
+    """A server that loses everything when it is killed."""
     monkeypatch.setattr(retry, "PATIENCE", 60)
     with mortal(s3_server, aim) as one:
         yield one

@@ -1,4 +1,4 @@
-"""Large files on their way into Google Cloud Storage: an upload that is lost is begun anew."""
+"""Uploads of large files to Google Cloud Storage: a lost upload is restarted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.gcs_server import BUCKET, Bucket, GcsServer
 
-# gcsfs hands parts of files to aiohttp as they are.
+# gcsfs passes parts of files to aiohttp unchanged.
 pytestmark = [
     pytest.mark.stores,
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
@@ -29,14 +29,14 @@ pytestmark = [
 SLIDE = "data/a.svs"
 OTHER = "data/b.dcm"
 WHOLE = sorted([f"out/{name}" for name in (SLIDE, OTHER, SUMS, ROOT)])
+# More than gcsfs uploads with one request.
 SIZE = 6 * 2**20
-"""More than gcsfs puts by one request."""
 LOST = pytest.mark.parametrize("status", [404, 410])
 
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """The bucket that the program reaches through gcsfs."""
+    """The bucket that the product reaches through gcsfs."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(retry, "PATIENCE", 0.3)
     monkeypatch.setattr(upload, "PART", 2**22)
@@ -50,7 +50,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """What looks like a release, with a slide of two parts."""
+    """A release stand-in with a slide of two parts."""
     folder = tmp_path / "release"
     (folder / "data").mkdir(parents=True)
     (folder / SLIDE).write_bytes(os.urandom(SIZE))
@@ -106,7 +106,7 @@ def test_a_missing_bucket_is_reported(bucket: Bucket, release: Path) -> None:
 
 
 def test_a_bucket_removed_before_a_large_upload_is_reported(bucket: Bucket, release: Path) -> None:
-    """The name of a file may look like the address of an upload: it is quoted in what is asked."""
+    """A file name may look like the address of an upload: it is quoted in the request."""
     bucket.gone = True
     with pytest.raises(ObjectNotFound):
         upload_resumable(release / SLIDE, f"gs://{BUCKET}/upload_id=7", 2**22, {}, mode="create")

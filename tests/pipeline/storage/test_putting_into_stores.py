@@ -1,4 +1,4 @@
-"""A release on its way into a store: nothing is put over anything, and nothing but it becomes a release."""
+"""Upload of a release to a store: nothing is overwritten, and nothing else becomes a release."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """What looks like a release of four objects."""
+    """A release stand-in of four objects."""
     folder, sums = tmp_path / "release", []
     for name in DATA:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def put(store: Store, release: Path, stop: Cancellation | None = None) -> None:
 
 
 def refusing(status: int, code: str, where: str, times: int, seen: list[str]) -> Instead:
-    """Refuse conditional puts; ``seen`` gets the paths of those without a condition."""
+    """Reject conditional puts; ``seen`` records the paths of those without a condition."""
     left = [times]
 
     def instead(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
@@ -115,7 +115,7 @@ def test_the_destination_is_listed_flat_in_large_pages(store: Store, front: Fron
 
 @pytest.fixture
 def pages_of_two(front: Front, monkeypatch: pytest.MonkeyPatch) -> Front:
-    """A store that lists two names by one request."""
+    """A store with two names per list request."""
     monkeypatch.setattr(compare_listing, "PAGE", 2)
     return front
 

@@ -1,4 +1,4 @@
-"""Sources in Azure Blob Storage, through adlfs: every name below a folder is told, and nothing beside it."""
+"""Sources in Azure Blob Storage, through adlfs: every name below a folder is listed, and no other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server() -> Iterator[BlobServer]:
 
 @pytest.fixture(autouse=True)
 def azure(server: BlobServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlobServer]:
-    """The server, with an empty container, and the program's client turned to it."""
+    """The server with an empty container, and the product's client connected to it."""
     for name in ("ACCOUNT_NAME", "ACCOUNT_KEY", "SAS_TOKEN", "CLIENT_ID"):
         monkeypatch.delenv(f"AZURE_STORAGE_{name}", raising=False)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", server.connection)
@@ -51,7 +51,7 @@ def azure(server: BlobServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlobS
 
 
 def sorts(azure: BlobServer, objects: dict[str, bytes], folders: set[str] | None = None) -> dict[str, str]:
-    """Walk ``abfs://c/in`` in a container that holds these objects; gives each one's sort."""
+    """Walk ``abfs://c/in`` in a container with these objects; return the kind of each."""
     azure.blobs = Blobs(objects, folders or set())
     found = list(walk(("abfs://c/in",)))
     assert len({one.path for one in found}) == len(found)
@@ -116,7 +116,7 @@ def test_an_address_can_be_that_of_one_object_or_missing(azure: BlobServer) -> N
 
 
 def test_a_list_denied_below_one_object_returns_the_object(azure: BlobServer) -> None:
-    """Accounts with a hierarchical namespace refuse to list what would lie below a file."""
+    """Accounts with a hierarchical namespace deny listing below a file."""
     refusal = (400, "application/xml", "<Error><Code>InvalidInput</Code><Message>no</Message></Error>")
     azure.blobs = Blobs({"in": b"x"}, fail_after=0, failing=refusal)
     assert [one.sort for one in walk(("abfs://c/in",))] == ["file"]
@@ -179,7 +179,7 @@ FAILURES = [
 def test_a_failed_list_ends_the_run(
     azure: BlobServer, fail_after: int, failing: tuple[int, str, str]
 ) -> None:
-    """At the first page, at the second, and at the second of a folder below."""
+    """At the first page, at the second, and at the second page of a subfolder."""
     objects = {f"in/p/{number}": b"x" for number in range(3)} | {"in/q": b"x", "in/r": b"x", "in/s": b"x"}
     azure.blobs = Blobs(objects, page=2, fail_after=fail_after, failing=failing)
     with pytest.raises(EnvironmentFailure) as failure:

@@ -1,4 +1,4 @@
-"""Sources in Google Cloud Storage: marks of folders are nothing, objects behind them are told."""
+"""Sources in Google Cloud Storage: folder markers are ignored, objects behind them are listed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Walk = Callable[[dict[str, bytes]], dict[str, str]]
 
 
 class _Bucket(BaseHTTPRequestHandler):
-    """Lists and states the objects of one bucket, as the JSON API does."""
+    """Lists and describes the objects of one bucket like the JSON API."""
 
     objects: dict[str, bytes]
 
@@ -53,7 +53,7 @@ class _Bucket(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def walked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
-    """Walk ``gs://b/in`` in a bucket that holds these objects; gives each one's sort."""
+    """Walk ``gs://b/in`` in a bucket with these objects; return the kind of each."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bucket", (_Bucket,), {}))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Local files: what a single one is to blame for, and what the machine or a mount is."""
+"""Local files: errors of a single file, and errors of the machine or a mount."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def export(tmp_path: Path) -> Path:
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, number: int, ending: str = "") -> None:
-    """Let a function fail, of paths that end so."""
+    """Let a function fail for paths with this ending."""
     real = getattr(place, name)
 
     def failing(first: Any, *arguments: Any, **settings: Any) -> Any:
@@ -51,7 +51,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, number: int, en
 
 
 def read(export: Path) -> bytes:
-    """Read the file of the folder p as the walk finds it."""
+    """Read the file of the folder p as found by the walk."""
     found = next(one for one in walk([export]) if one.path.endswith(b"/p/a"))
     with open_source(found.path, SEAL, stamp_of(SEAL, found)) as content:
         return bytes(content)
@@ -152,7 +152,7 @@ TRANSIENT = (errno.EIO, errno.EACCES, errno.EAGAIN, errno.EINTR)
 
 @pytest.fixture
 def scans(tmp_path: Path) -> Path:
-    """A slide of Hamamatsu beside a picture, and in another folder one of MIRAX."""
+    """A Hamamatsu slide next to a picture, and a MIRAX slide in another folder."""
     files = {
         "export/h/s.vms": VMS,
         **{f"export/h/{name}.jpg": b"jpeg" for name in ("map", "macro", "a", "other")},
@@ -168,7 +168,7 @@ def scans(tmp_path: Path) -> Path:
 
 
 def read_as(export: Path) -> dict[str, tuple[str, int, bool]]:
-    """What the walk finds: its sort, how many further files it has, and whether it is near a slide."""
+    """Results of the walk: kind, number of further files, and whether it is near a slide."""
     root = os.fsencode(export) + b"/"
     return {
         os.fsdecode(one.path.removeprefix(root)): (one.sort, len(one.parts), one.near_slide)

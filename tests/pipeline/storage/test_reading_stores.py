@@ -1,4 +1,4 @@
-"""Sources in stores: listed as a disk lists them, read whole or not at all, and never named aloud."""
+"""Sources in stores: listed like a disk, read completely or not at all, and never named in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources on web servers: what fails is not absent, and what a page does not show is not nothing."""
+"""Sources on web servers: errors are not absence, and unlisted entries are reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Front]:
-    """A folder with ``a`` and ``p/b`` on a web server, behind a front that may spoil answers."""
+    """A folder with ``a`` and ``p/b`` on a web server, behind a proxy that may modify responses."""
     for name in ("a", "p/b"):
         (tmp_path / "ct" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "ct" / name).write_bytes(b"ten bytes.")
@@ -56,7 +56,7 @@ def address_of(front: Front, path: str = "ct/") -> str:
 
 
 def only_files(spoil: Spoil) -> Spoil:
-    """Spoil answers about files alone, not listings."""
+    """Modify responses for files only, not for listings."""
     return lambda method, path, answer: answer if path.endswith("/") else spoil(method, path, answer)
 
 
@@ -140,7 +140,7 @@ SIGN_IN = """<html><form action="/sign-in"><a href="https://help.example.org/">H
 
 
 def saying(page: str, where: str) -> Spoil:
-    """A listing that says this, whatever lies there."""
+    """A listing with this content, regardless of the folder."""
     told = Answer(200, [("Content-Type", "text/html")], page.encode())
     return lambda _, path, answer: told if path.partition("?")[0] == where else answer
 
@@ -199,7 +199,7 @@ def test_names_that_begin_like_an_address_are_entries(site: Front, tmp_path: Pat
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Front]:
-    """Another server, which has the same files."""
+    """Another server with the same files."""
     with served(tmp_path) as front:
         yield front
 

@@ -1,4 +1,4 @@
-"""Runs from store to store: the release of a local run, whatever happens to the server or the process."""
+"""Runs from store to store: the release of a local run despite server and process failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="session")
 def expected(few: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digest of every file of the release that a local run makes."""
+    """Digest of every file in the release of a local run."""
     policy = prepare(tmp_path_factory.mktemp("local"), inputs=f"[{few}]")
     run(policy, ONE)
     return digests_of(policy.output)
@@ -65,7 +65,7 @@ def digests_of(folder: Path) -> dict[str, str]:
 
 
 def stored(store: Store, prefix: str = "out") -> dict[str, str]:
-    """Digest of every object that lies where a release was to go."""
+    """Digest of every object in the destination."""
     digest = {key: hashlib.sha256(store.get(key)).hexdigest() for key in store.keys(f"{prefix}/")}
     return {key.removeprefix(f"{prefix}/"): value for key, value in digest.items()}
 
@@ -83,7 +83,7 @@ def started(policy: Policy, port: int, workers: int = 1) -> subprocess.Popen[byt
 
 
 def left_behind(policy: Policy) -> set[str]:
-    """What lies in the state folder that a finished run does not keep."""
+    """Files in the state folder that a finished run does not keep."""
     kept = {"audit.json", "metrics.prom", "registry", "report.html", "return.json", "run.lock"}
     return {path.name for path in policy.state.iterdir()} - kept - {"chest-ct-1.0.sqlite"}
 
@@ -221,7 +221,7 @@ def test_a_run_killed_during_upload_resumes(
 def outage(
     store: Store, front: Front, few: Path, base: Path, seconds: float, at: int
 ) -> tuple[int, Policy, int]:
-    """Run over a wire that is cut, at the ``at``-th request, for so many seconds; counts requests too."""
+    """Run over a connection that is cut at the ``at``-th request for some seconds; counts requests too."""
     port = free_port()
     policy = on_store(store, base, few)
     line = wire(front.port, port)
@@ -327,7 +327,7 @@ def test_slides_in_a_store_give_the_same_release_as_in_a_folder(store: Store, tm
     local = prepare(tmp_path / "local", inputs=f"[{root}]")
     run(local, ONE)
     policy = on_store(store, tmp_path / "remote", root)
-    # A process of its own: workers audit slides, and know the environment that the first run began in.
+    # A separate process: workers audit slides and have the environment of the first run.
     assert started(policy, store.port).wait() == 0
     assert stored(store) == digests_of(tmp_path / "local" / "release")
     assert not left_behind(policy)
@@ -344,7 +344,7 @@ def test_a_plan_reads_a_store_and_writes_nothing(store: Store, few: Path, tmp_pa
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """What looks like a release, with a file that is put in parts."""
+    """A release stand-in with a file that is uploaded in parts."""
     folder = tmp_path / "large"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "a.svs").write_bytes(os.urandom(1 << 20) * (2 * PART // (1 << 20) + 1))

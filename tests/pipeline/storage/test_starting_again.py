@@ -1,4 +1,4 @@
-"""Runs into a store that begin anew: what an earlier one left in the state does not stand in their way."""
+"""Runs into a store that restart: the state of an earlier one does not prevent them."""
 
 from __future__ import annotations
 

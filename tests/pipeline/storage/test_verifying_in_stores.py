@@ -1,4 +1,4 @@
-"""A release verified where it lies: every byte, by the same rules as in a folder."""
+"""Verification of a release in a store: every byte, by the same rules as in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People, models that need no weights, and a policy that replaces images by synthetic ones."""
+"""People, models without weights, and a policy that replaces images by synthetic ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.helpers.synthetics import (
 
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Enough people to calibrate on, an export of others, and the table of all."""
+    """Enough people for a calibration, an export of others, and the table of all."""
     base = tmp_path_factory.mktemp("people")
     rows = [*write_people(base / "parts", 300), *write_export(base / "export")]
     write_table(base / "labels.csv", rows)
@@ -42,13 +42,13 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def gates() -> dict[Any, Any]:
-    """Gates that were calibrated before."""
+    """Previously calibrated gates."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def known(people: Path) -> dict[str, Any]:
-    """What the generator's folder says of its training."""
+    """Provenance in the generator's folder."""
     images = digest_of(people / "labels.csv", "train")
     return {"classes": dict.fromkeys(CLASSES, 55), "images": images, "start": "random"}
 
@@ -57,7 +57,7 @@ def known(people: Path) -> dict[str, Any]:
 def generator(
     monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any], known: dict[str, Any]
 ) -> dict[str, Maker]:
-    """Models that need no weights, in this process; tests may put another generator in its place."""
+    """Models without weights, in this process; tests may replace the generator."""
     held = {"now": Maker()}
     monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(stage, "open_generator_once", lambda *_: held["now"])
@@ -115,7 +115,7 @@ def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
 
 @pytest.fixture(scope="session")
 def finished() -> list[tuple[Policy, RunResult]]:
-    """What was released before, only to be looked at."""
+    """A release made before, for reading only."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""Labels of a table choose originals by their files, so there must be files to choose."""
+"""Labels select originals by file, so the input must consist of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing by label: what the table does not name is counted, and never passes."""
+"""Replacing by label: images missing in the table are counted, and the gate does not pass."""
 
 from __future__ import annotations
 

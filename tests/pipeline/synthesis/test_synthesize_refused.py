@@ -1,4 +1,4 @@
-"""What a policy that replaces images may not be, and what its models may not have learned from."""
+"""Rejected policies that replace images, and rejected training data of their models."""
 
 from __future__ import annotations
 

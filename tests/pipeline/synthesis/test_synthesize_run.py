@@ -1,4 +1,4 @@
-"""Synthetic images in whole runs: originals dropped, images judged, staged, audited and marked, or none."""
+"""Synthetic images in whole runs: originals dropped, images judged, staged, audited and marked."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_counts_are_distributed_as_integers(total: int, shares: tuple[int, ...],
 
 
 def test_the_verifier_separates_people() -> None:
-    """Of the simulation itself: one's visits are alike, and nobody else."""
+    """Of the simulation itself: visits of a person are similar, and different people are not."""
     model = Coarse()
     from medsanitize.generators.diffusion.preprocess import to_image_array
 

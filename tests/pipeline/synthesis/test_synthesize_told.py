@@ -1,4 +1,4 @@
-"""What report, evidence and the page of the holder tell of synthetic images, and of their quality."""
+"""Synthetic images and their quality in the report, the evidence and the private page."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_run_stopped_during_measurement_gives_the_same_bytes(
 
     def stopping(images: Any, *_: object) -> Any:
         measured.append(len(images))
-        # Both sides are looked at before a stop is heard; the next two looks are those of the next run.
+        # Both sets are embedded before cancellation takes effect; the next two are those of the next run.
         stop.number = 15 if len(measured) <= 2 else 0
         return coarse_features(images)
 

@@ -18,7 +18,7 @@ from tests.helpers.orthanc import INSTALLED, LOGIN, VARIABLE, Orthanc
 
 STUDY = 0x0020000D
 PADDING = 0xFFFCFFFC
-# One of each transfer syntax that pydicom's wheel has, and objects without pixels.
+# One object of each transfer syntax in pydicom's wheel, and objects without pixels.
 REAL = (
     "693_J2KI.dcm",
     "ExplVR_BigEnd.dcm",
@@ -66,7 +66,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def everything(hospital: Path) -> str:
-    """What an input says that wants every study of the hospital."""
+    """Input settings that select every study of the hospital."""
     studies = {
         str(pydicom.dcmread(one, specific_tags=[STUDY]).StudyInstanceUID) for one in hospital.iterdir()
     }
@@ -77,7 +77,7 @@ def everything(hospital: Path) -> str:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory, hospital: Path) -> Iterator[Orthanc]:
-    """An Orthanc that holds the hospital."""
+    """An Orthanc with the objects of the hospital."""
     one = Orthanc(tmp_path_factory.mktemp("orthanc"))
     one.start()
     try:
@@ -94,7 +94,7 @@ def login(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def reads(tmp_path: Path, archive: Orthanc) -> Iterator[Callable[..., Policy]]:
-    """Make a policy that reads the archive one way: web, get or move."""
+    """Make a policy that reads the archive by one protocol: web, get or move."""
     made: list[Policy] = []
 
     def make(way: str, wanted: str, **sections: str) -> Policy:
@@ -113,7 +113,7 @@ def reads(tmp_path: Path, archive: Orthanc) -> Iterator[Callable[..., Policy]]:
 
 
 def close(policy: Policy) -> None:
-    """Let go of what this process holds of an archive."""
+    """Close the connections of this process to an archive."""
     kept = reader_of(address_of(policy.inputs[0]))
     assert isinstance(kept, PacsReader)
     kept.peer.close()

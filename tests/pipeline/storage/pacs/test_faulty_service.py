@@ -1,4 +1,4 @@
-"""Services that refuse, break off or answer something else, by a small web server of our own."""
+"""Services that deny access, truncate or return something else, on a small web server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listening = Callable[[Callable[[BaseHTTPRequestHandler], Told]], WebConnection]
 
 @pytest.fixture
 def listening() -> Iterator[Answering]:
-    """A connection to a service made of a function: a request -> status and body."""
+    """A connection to a service implemented by a function: a request -> status and body."""
     servers = []
 
     def make(
@@ -65,7 +65,7 @@ def listening() -> Iterator[Answering]:
 
 @pytest.fixture
 def answering(listening: Answering) -> Answering:
-    """A connection to a service that answers everything with one status, type and body."""
+    """A connection to a service that always returns one status, type and body."""
 
     def make(status: int, body: bytes = b"", *, kind: str = "text/html", promised: int = 0) -> WebConnection:
         return listening(lambda _: (status, body), kind=kind, promised=promised)
@@ -101,7 +101,7 @@ def test_an_invalid_list_is_empty_or_retried(body: bytes, answering: Answering) 
 
 
 def pages(service: Answering, *answers: Told) -> WebConnection:
-    """A service whose lists come one object a page: the first answer at offset 0, and so on."""
+    """A service with lists of one object per page: the first response at offset 0, and so on."""
 
     def tell(request: BaseHTTPRequestHandler) -> Told:
         offset = int(parse_qs(urlsplit(request.path).query).get("offset", ["0"])[0])
@@ -220,7 +220,7 @@ Sends = Callable[[int, object], bool]
 
 @pytest.fixture
 def stores(listening: Answering, tmp_path: Path) -> Sends:
-    """Send one file to a service that answers with a status and JSON."""
+    """Send one file to a service that responds with a status and JSON."""
     (tmp_path / "file").write_bytes(b"DICM")
 
     def send(status: int, said: object) -> bool:

@@ -1,4 +1,4 @@
-"""Whether an answer of a PACS is one to what was asked."""
+"""Whether the response of a PACS matches the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of reading a PACS: addresses, worklists, answers of several parts, patience."""
+"""Parts of reading a PACS: addresses, worklists, multipart responses, retries."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_page_instead_of_an_object_is_rejected() -> None:
 
 
 class Association(threading.Thread):
-    """A thread with messages, one of which it tries to take for itself."""
+    """A thread with messages, one of which it tries to take itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def test_other_responses_are_left_to_the_caller() -> None:
 
 
 class Plain:
-    """A peer whose answers are given; counts what it was asked."""
+    """A peer with given responses that counts requests."""
 
     def __init__(
         self,

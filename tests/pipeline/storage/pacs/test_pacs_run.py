@@ -1,4 +1,4 @@
-"""A run that reads from a real archive makes the release that the same files make from disk."""
+"""A run that reads from a real archive makes the same release as from disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.helpers.orthanc import VARIABLE, Orthanc
 
 ONE = Options(workers=1)
 Reads = Callable[..., Policy]
-# Archives keep an idle association for half a minute; a process that waits for that is too late.
+# Archives keep an idle association for half a minute: a process that waits for it is too late.
 ASKS = """
 import sys
 from medsanitize.pipeline.storage.open import reader_of
@@ -38,7 +38,7 @@ reader_of(root).peer.find((), {"StudyDate": "20200101"})
 
 
 class When(NoProgress):
-    """Does something once, as a stage begins."""
+    """Do something once, when a stage begins."""
 
     def __init__(self, stage: str, deed: Callable[[], None]) -> None:
         self._stage, self._deed = stage, deed

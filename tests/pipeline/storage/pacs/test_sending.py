@@ -1,4 +1,4 @@
-"""A release is sent whole, as it is and once, to a real archive."""
+"""A release is sent completely, unchanged and once to a real archive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def release(tmp_path_factory: pytest.TempPathFactory, hospital: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
-    """An Orthanc that is empty at first."""
+    """An initially empty Orthanc."""
     one = Orthanc(tmp_path_factory.mktemp("receiver"))
     one.start()
     yield one
@@ -43,7 +43,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
 
 @pytest.fixture
 def sends(release: Path, archive: Orthanc) -> Callable[..., SendResult]:
-    """Send the release one way, web or dimse, to the emptied archive."""
+    """Send the release by one protocol, web or dimse, to the emptied archive."""
     archive.empty()
 
     def way(how: str, stop: Cancellation | None = None) -> SendResult:
