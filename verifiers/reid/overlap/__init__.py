@@ -1,1 +1,1 @@
-"""Whether two datasets share patients: equal images, alike images, and what may be concluded."""
+"""Overlap of datasets: equal images, near-duplicates, matches of patients, and the verdict."""

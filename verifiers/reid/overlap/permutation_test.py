@@ -1,9 +1,9 @@
 """Permutation test of the matches between two datasets.
 
-If no patient is in both datasets, every match is a false match, and it falls within a dataset as readily as
-across. The test reassigns the patients to the datasets at random, keeping both sizes, and counts how often at
-least as many matches run across. It assumes neither a false match rate nor independent pairs: a patient who
-resembles several others is reassigned together with all matches.
+If no patient is in both datasets, every match is a false match, and as likely within a dataset as across. The
+test reassigns the patients to the datasets at random, keeping both sizes, and counts how often at least as
+many matches are across. It assumes neither a false match rate nor independent pairs: a patient who resembles
+several others is reassigned together with all matches.
 
 Datasets of different origin, different numbers of images per patient, and one person under two IDs all add
 matches within the datasets, which makes the test conservative. It is anticonservative where false matches

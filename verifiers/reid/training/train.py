@@ -115,7 +115,7 @@ def train(
             "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
         )
     if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
-        check_start(weights, recipe.name, "ResNet-50")  # before every image is read
+        check_start(weights, recipe.name, "ResNet-50")  # fail before the images are read
     examples, excluded = gather_images(labels, hears, stops)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
