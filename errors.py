@@ -30,8 +30,10 @@ class MedsanitizeError(Exception):
         super().__init__(self.what, self.remedy)
 
     def __str__(self) -> str:
+        # Docstrings are absent under python -OO.
         template = (type(self).__doc__ or "{what}. {remedy}.").strip()
         text = template.format(what=self.what, remedy=self.remedy)
+        # Without a remedy the template leaves a second full stop.
         return text.removesuffix(" .") if not self.remedy else text
 
 
@@ -86,6 +88,7 @@ class PolicyError(UsageError):
     """{what}. {remedy}."""
 
     def __init__(self, what: str, problems: tuple[Problem, ...]) -> None:
+        # In the order of the text.
         self.problems = tuple(sorted(problems))
         super().__init__(what, "Correct the lines named below")
 

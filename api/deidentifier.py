@@ -292,6 +292,7 @@ class Deidentifier:
                 if facts.st_size > self._policy.dicom.limits.object_bytes:
                     raise _Unreadable("object-too-large")
                 return file.read()
+        # A wrong path is an error of the caller; other failures concern the object, which is quarantined.
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise UsageError("There is no file at this path", "Correct the path") from None
         except OSError:
@@ -307,6 +308,7 @@ class Deidentifier:
         settled = self._settled(seen, path)
         if settled is not None:
             return settled
+        # Pictures have no SOP Instance UID; their content identifies them.
         key = seen.sop_uid or sha256(content).hexdigest()
         name = self._seal.name("sop" if seen.sop_uid else "content", key)
         context = self._context(seen, content, name.hex())
@@ -324,10 +326,12 @@ class Deidentifier:
             return _unreleased(Outcome.QUARANTINED, "slide", "slide-outside-run")
         if seen.kind == "raster" and policy.raster.action in _SETTLED:
             return _unreleased(_SETTLED[policy.raster.action], "raster", "raster-image")
+        # A picture that belongs to a slide, such as the JPEG of MIRAX, must not be released by itself.
         if seen.kind == "raster" and path is not None and is_slide_part(os.fsencode(path)):
             return _unreleased(Outcome.QUARANTINED, "unreadable", "slide-not-supported")
         if seen.kind not in ("dicom", "raster"):
             return _unreleased(Outcome.QUARANTINED, "unreadable", seen.rule or "unreadable")
+        # Which patient's identifiers to search for would be a guess.
         if len(seen.patient_ids) > 1:
             return _unreleased(Outcome.QUARANTINED, "dicom", "two-patient-ids")
         if self._is_excluded(seen):
@@ -336,6 +340,7 @@ class Deidentifier:
 
     def _is_excluded(self, seen: Inspection) -> bool:
         return any(
+            # An entry without issuer excludes the ID of every issuer.
             identifier == listed and issuer in (None, stated)
             for stated, identifier in seen.patient_ids
             for listed, issuer in self._excluded
@@ -362,6 +367,7 @@ class Deidentifier:
         record = done.record
         if record.outcome is not Outcome.RELEASED:
             return Result(record.outcome, record.kind, record.findings, {}, {}, "", b"")
+        # Pseudonyms become path components; an external table may contain unsafe ones.
         names = (record.patient, record.study, record.series, record.instance)
         required = record.patient and record.instance
         if not required or not all(not name or is_safe_name(name) for name in names):
@@ -388,6 +394,7 @@ class Deidentifier:
         from medsanitize.verifiers.leaks.scan_object import audit_parsed
 
         removed = removed_categories(self._policy)
+        # Values that the policy keeps are no findings.
         own = frozenset(one for one in context.known if one.category in removed)
         search: IdentifierSearch = build_identifier_search(own, self._vocabulary)
         if record.kind == "raster":

@@ -82,6 +82,7 @@ def run(policy: PolicySource, *, workers: int | None = None, progress: Listener 
     >>> result.ending, result.outcomes["quarantined"]  # doctest: +SKIP
     ('published', 0)
     """
+    # Imported late, so that the other functions do not need the libraries of a run.
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.run import run as run_policy
 
@@ -158,6 +159,7 @@ def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationRes
     from medsanitize.pipeline.storage.open import is_in_store
 
     address, public = os.fspath(release), None if key is None else Path(key)
+    # Local releases are verified without the extra stores.
     if not is_in_store(address):
         from medsanitize.release.verify import verify_release as verify_folder
 
@@ -272,6 +274,7 @@ def compare(
         target=TARGET_FALSE_MATCH if target is None else target,
         output=None if output is None else Path(output),
     )
+    # Containers and batch systems limit the usable cores by affinity.
     cores = len(os.sched_getaffinity(0))
     return run_overlap(asked, _listener(progress) or NoProgress(), Cancellation(), workers=workers or cores)
 

@@ -109,6 +109,7 @@ class Release:
         """
         import pyarrow as pa
 
+        # The schema is explicit because an empty release has no batches.
         return pa.Table.from_batches(read_objects(self._path), schema=OBJECT_SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:

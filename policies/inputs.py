@@ -16,6 +16,7 @@ LONGEST_ADDRESS: Final = 2000
 StoreUrl = Annotated[str, StringConstraints(pattern=r"^(s3|gs|abfs|https?)://", max_length=LONGEST_ADDRESS)]
 """Address in a store; any other text is a local path."""
 
+# AE titles have at most 16 characters (PS3.5 6.2).
 AeTitle = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,16}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -45,6 +46,7 @@ class StudyQuery(Section):
 class DicomWeb(StudyQuery):
     """A DICOMweb service, read by QIDO-RS and WADO-RS in the stored transfer syntax."""
 
+    # No user or query in the URL: a policy must not contain credentials.
     dicomweb: Annotated[
         str, StringConstraints(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/-]*)?$")
     ]

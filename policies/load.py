@@ -148,6 +148,7 @@ def loads(text: str, *, base: Path) -> Policy:
     draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
     policy, invalid = _validate(data, draft, tree)
     # A value that is ambiguous YAML is reported once: its type error would be a consequence.
+    # Position (1, 1) stands for the whole text, where several problems may be reported.
     told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
     problems += [
         found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in told
@@ -259,6 +260,7 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         path = tuple(error["loc"])
         if path[-1] == "constrained-str":
             continue  # reported as a path: a text that is no URL may still be one
+        # pydantic appends the member of a union to the path of an error.
         path = path[:1] if path[0] == "output" else path
         if path[:2] == _EITHER and len(path) > 2:
             if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_EITHER), dict):

@@ -164,6 +164,7 @@ class _Reader:
             return self._document(event, place)
         if kind == "AliasEvent":
             self.report(place, "An alias is not allowed", "Repeat the value instead")
+            # Placed instead of the alias, so that keys and values stay in step.
             self._put(Node(place))
         # Bounded, because the tree is processed recursively later.
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):

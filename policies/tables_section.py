@@ -27,7 +27,7 @@ class TableSection(Section):
     accession: Text | None = None
     """Column with the accession number."""
     dates: tuple[Text, ...] = ()
-    """Columns with dates, changed as the patient's dates are."""
+    """Columns with dates, changed like all dates of the patient."""
     ages: tuple[Text, ...] = ()
     """Columns with ages in years; over 89 becomes 90."""
     zip_codes: tuple[Text, ...] = ()
@@ -37,9 +37,9 @@ class TableSection(Section):
 
 
 class KAnonymity(Section):
-    """k-anonymity: how many patients must share each combination of values over all tables."""
+    """k-anonymity: how many patients must share each combination of values in all tables."""
 
     least: Annotated[int, Field(ge=2, le=1000)] = 5
-    """Patients of a group; those of smaller groups are counted."""
+    """Required group size (k); patients of smaller groups are counted."""
     action: Literal["flag", "fail"] = "flag"
-    """With a smaller group, the release says so (``flag``), or is not published (``fail``)."""
+    """Action if there are smaller groups: ``flag`` states it in the release, ``fail`` publishes nothing."""

@@ -97,6 +97,7 @@ def _registry(draft: Draft) -> Iterator[Problem]:
 def _anonymous(draft: Draft) -> Iterator[Problem]:
     if draft.get("release", "mode") != "anonymous":
         return
+    # Values that persist across releases would link an anonymous object to its patient.
     remedy = "Delete it, or write release.mode: pseudonymous"
     if draft.get("dicom", "options", "retain_uids") is True:
         path: Steps = ("dicom", "options", "retain_uids")
@@ -133,6 +134,7 @@ def _dates(draft: Draft) -> Iterator[Problem]:
 def _faces(draft: Draft) -> Iterator[Problem]:
     option: Steps = ("dicom", "options", "clean_recognizable_visual_features")
     faces = draft.get("pixels", "faces")
+    # The option code 113102 in the objects states that faces are altered.
     if draft.get(*option) is True and faces in ("ignore", "flag"):
         yield draft.problem(
             option,
@@ -144,6 +146,7 @@ def _faces(draft: Draft) -> Iterator[Problem]:
 def _macro(draft: Draft) -> Iterator[Problem]:
     path: Steps = ("wsi", "macro", "keep")
     part = draft.items(*path)
+    # Other forms are reported by the model.
     if len(part) != 4 or not all(isinstance(one, int | float) for one in part):
         return
     left, top, right, bottom = part
@@ -181,6 +184,7 @@ def _inputs(draft: Draft) -> Iterator[Problem]:
         here = draft.real("inputs", index)
         if here is None:
             continue
+        # Objects of nested inputs would be duplicates of themselves.
         for other, first in seen.items():
             if _within(here, other) or _within(other, here):
                 same = "is" if here == other else "overlaps"
@@ -265,7 +269,7 @@ def _synthesize(draft: Draft) -> Iterator[Problem]:
 
 
 def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:
-    """A column has one role: as an id and a date it would be treated in two ways."""
+    """Check that each column has one role: as ID and date, it would be treated in two ways."""
     seen: set[str] = set()
     for role in ("patient", "issuer", "study", "instance", "accession", "dates", "ages", "zip_codes", "keep"):
         value = table.get(role)

@@ -22,6 +22,7 @@ from medsanitize.policies.strict_yaml import display_key
 if TYPE_CHECKING:
     from medsanitize.policies.draft import Draft, Steps
 
+# Credentials to this machine do not cross a network.
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _EXAMPLES: Final = "s3://bucket/prefix, gs://bucket/prefix or abfs://container/prefix"
 _CHOOSE = "Write worklist: ./worklist.csv, or query: {StudyDate: 20240101-20241231}"
@@ -51,6 +52,7 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
         elif isinstance(value, str) and (not value.isprintable() or "\\" in value):
             what = "The value contains a backslash or a control character"
             yield draft.problem(place, what, "Write a single value, or list several studies in a worklist")
+        # UIDs support list matching only (PS3.4 C.2.2.2.2).
         elif isinstance(value, str) and keyword.endswith("UID") and set(value) & set("*?"):
             yield draft.problem(place, "UIDs do not support wildcard matching", "Write the complete UID")
         elif isinstance(value, str) and keyword.endswith("Time") and not _is_time(value):
@@ -60,6 +62,7 @@ def _wanted(draft: Draft, path: Steps, one: dict[str, Any]) -> Iterator[Problem]
         return
     if not values:
         yield draft.problem(path, "This input would retrieve the whole PACS", _CHOOSE)
+    # Series keys do not narrow a query at study level.
     elif not any(key in STUDY_KEYS and _narrows(key, value) for key, value in values.items()):
         what = "The query matches every study and would retrieve the whole PACS"
         yield draft.problem(
@@ -172,6 +175,7 @@ def _problem(address: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
     if not host:
         return "The address has no bucket or server", f"Write {_EXAMPLES}"
     web = scheme in ("http", "https")
+    # A policy must not contain credentials.
     if web and "@" in urlsplit(address).netloc:
         return "The address contains a user or password", "Keep credentials in the environment (~/.netrc)"
     if web and {"?", "#"} & set(address):

@@ -147,6 +147,7 @@ def in_toto_statement(summary: Summary, digests: Mapping[str, str]) -> dict[str,
             "bytes": summary.bytes,
         },
     }
+    # Sorted, so that equal releases have equal statements.
     subject = [{"name": path, "digest": {"sha256": digests[path]}} for path in sorted(digests)]
     return {
         "_type": STATEMENT_TYPE,

@@ -167,6 +167,7 @@ def _record_set(
                 "@type": "cr:Field",
                 "@id": f"{name}/{column.name}",
                 "name": column.name,
+                # From the schema, so that manifest and Croissant cannot differ.
                 "description": column.metadata[b"description"].decode(),
                 "dataType": _data_type(column.type),
                 "source": {**source, "extract": {"column": column.name}},

@@ -83,6 +83,7 @@ class Vault:
 
     def seal(self, content: bytes, place: str) -> bytes:
         """Encrypt ``content``; decryption requires the same ``place``."""
+        # The nonce is stored in front of the ciphertext; it is not secret.
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, content, place.encode())
 

@@ -276,6 +276,7 @@ def write_objects(
             written.append(part)
             if first is None:
                 break
+        # A single part has no number in its name.
         if len(written) == 1:
             written = [written[0].replace(folder / layout.OBJECTS)]
     return tuple(written)
@@ -411,6 +412,7 @@ def _checked(rows: Iterable[ObjectRow]) -> Iterator[ObjectRow]:
     before: tuple[str, ...] = ()
     for row in rows:
         key = (row.patient, row.study, row.series, row.instance, row.path)
+        # Strictly increasing, so that duplicates are rejected, too.
         if key <= before:
             raise IntegrityError("The rows of the manifest are not sorted", "Report this as a bug")
         before = key

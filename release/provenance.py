@@ -12,6 +12,7 @@ from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
 from medsanitize.release.summary import Summary, synthesis_statement
 
+# Inline, so that readers need no network to interpret the document.
 _CONTEXT: Final = {
     "prov": "http://www.w3.org/ns/prov#",
     "schema": "https://schema.org/",

@@ -41,6 +41,7 @@ CREATE TABLE relies (release INTEGER, prior INTEGER, PRIMARY KEY (release, prior
 {sealed.SCHEMA}
 PRAGMA user_version = {_VERSION};
 """
+# Version 2 added the tables of embeddings.
 _UPGRADE: Final = f"BEGIN IMMEDIATE; {sealed.SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
 _ENTRY: Final = "SELECT name, version, mode, supersedes, root, objects FROM release"
 
@@ -295,6 +296,7 @@ class Registry:
                 _make(self.path, file)
             present = file.exists()
             where = f"{file.absolute().as_uri()}?mode={'rw' if write else 'ro'}" if present else ":memory:"
+            # isolation_level=None: transactions are started explicitly.
             with contextlib.closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=30)) as db:
                 # Temporary tables contain digests of objects that may not be released; they must not reach
                 # the disk.

@@ -115,6 +115,7 @@ def report_verdict(summary: Summary) -> tuple[str, str]:
     by_result: dict[str, list[str]] = {}
     for gate in summary.gates:
         by_result.setdefault(gate.result, []).append(gate.name)
+    # The sentence states only the most severe result; the page lists all.
     if "failed" in by_result:
         return "bad", f"Failed: {', '.join(by_result['failed'])}. Nothing may be published."
     # Checks that did not run come before flagged ones: nothing is claimed about their objects.

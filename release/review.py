@@ -14,6 +14,7 @@ Row = tuple[int, str, str, str, str]
 """A line of a header: depth, tag, name, VR, value."""
 
 
+# No generated repr: items contain PHI, which must not reach logs or tracebacks.
 @dataclass(frozen=True, slots=True, repr=False)
 class ReviewCard:
     """A review item.

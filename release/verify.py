@@ -192,6 +192,7 @@ def _check_digests(release: Path, expected: dict[str, str], problems: _Problems)
 
 def _check_files(release: Path, files: ReleaseFiles, root: dict[str, Any], problems: _Problems) -> None:
     """Compare existing files with SHA256SUMS."""
+    # Not in SHA256SUMS: RELEASE.json and the attestation cover these files.
     apart = {layout.SUMS, layout.ROOT}
     if layout.ATTESTATION in root.get("digests", {layout.ATTESTATION: ""}):
         apart.add(layout.ATTESTATION)

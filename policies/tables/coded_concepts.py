@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+# Synonyms and retired designators of coding schemes.
 _SAME_SCHEME: Mapping[str, str] = {
     "SNM3": "SRT",
     "99SDM": "SRT",

@@ -70,6 +70,7 @@ def confidentiality_rows() -> tuple[ConfidentialityRow, ...]:
     )
 
 
+# A release contains few SOP classes.
 @lru_cache(maxsize=32)
 def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:
     """Return the type of every attribute in the IOD of a SOP class.
@@ -119,6 +120,7 @@ def _collect(
             kind = _WEAKENED[kind]
         found[path] = min(kind, found.get(path, kind))
         if items >= 0:
+            # Inside a present sequence the module is present, so nothing is weakened.
             _collect(lists, lists[items], path, False, found)
 
 
