@@ -148,7 +148,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
 def checklist(
     facts: ChecklistFacts, others: Rate | None = None, slides: Rate | None = None, *, left: int = 0
 ) -> tuple[Guideline, ...]:
-    """Check each guideline; parameters as in `guidelines_of`.
+    """Check each guideline.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def score_pairs(
     verifier : Verification or None
         Scores the pairs; without it the score is the negated distance.
     within : float
-        Every pair up to this distance is included.
+        Every pair up to this distance is included, unless ``complete`` of the result is False.
     neighbours : int
         The nearest neighbors of every image, in both directions, are included at any distance. If there are
         few enough pairs, a verification model scores all of them.
@@ -89,7 +89,7 @@ def score_pairs(
 def score_within(
     one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
 ) -> PairScores:
-    """Find and score pairs of different patients within a dataset; parameters as in `score_pairs`.
+    """Find and score pairs of different patients within a dataset.
 
     Parameters
     ----------
