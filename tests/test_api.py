@@ -1,4 +1,4 @@
-"""The public API: its names and signatures, and what it does with real files."""
+"""The public API: names, signatures, and behavior on real files."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_bytes_paths_and_datasets_are_treated_alike(basic: Deidentifier) -> None
 
 @pytest.mark.parametrize("preset", ["ps3.15-basic", "research"])
 def test_a_run_is_deterministic(tmp_path: Path, preset: str) -> None:
-    """Of an object whose series shows nothing that a single object does not."""
+    """For an object whose series shows nothing that a single object does not."""
     name = "MR_small.dcm" if preset == "ps3.15-basic" else "SC_rgb_small_odd.dcm"
     source = Path(str(get_testdata_file(name, download=False)))
     export = tmp_path / "export"
@@ -192,7 +192,7 @@ def test_a_truncated_file_is_quarantined(basic: Deidentifier, tmp_path: Path) ->
 def test_an_object_that_fails_the_audit_is_quarantined(
     basic: Deidentifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an error of the sanitizer let through is found as in a run."""
+    """A leak caused by a sanitizer defect is found as in a run."""
     content = CT.read_bytes()
     done = basic._dicom
 

@@ -1,4 +1,4 @@
-"""Benchmarks state what they measured, and nothing else."""
+"""Benchmarks report only what they measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 @pytest.fixture
 def scaling(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The benchmark, with runs that end at once."""
+    """The benchmark, with runs that end immediately."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     for name in ("scaling", "common", "files"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -35,7 +35,7 @@ def test_a_run_that_ends_before_the_kill_is_not_recorded_as_killed(
 def test_a_process_that_ends_by_itself_is_not_killed(
     scaling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The signal comes too late for it."""
+    """The signal arrives too late."""
     monkeypatch.setattr(scaling.sys, "executable", "/bin/echo")
     monkeypatch.setattr(scaling.json, "loads", lambda _: {})
 

@@ -1,4 +1,4 @@
-"""The commands: what they print, where, and how they end."""
+"""The commands: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_help_imports_no_command_module() -> None:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A project whose policy was run once, and what the run printed."""
+    """A project whose policy was run once, and the output of the run."""
     base = tmp_path_factory.mktemp("project")
     make_export(base / "export")
     prepare(base)

@@ -1,4 +1,4 @@
-"""The manual says what the commands say themselves."""
+"""The manual matches the commands, rules, policies and schemas."""
 
 from __future__ import annotations
 

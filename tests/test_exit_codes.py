@@ -1,4 +1,4 @@
-"""Exit codes as schedulers see them: of the real command, in a process of its own."""
+"""Exit codes for schedulers, of the real command in its own process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def start(policy: Policy, workers: int = 1) -> subprocess.Popen[str]:
-    """Begin a run, in a process group of its own; its log comes by stderr."""
+    """Start a run in its own process group; its log is on stderr."""
     command = [*COMMAND, "run", str(file_of(policy)), "--workers", str(workers), "--log-json"]
     return subprocess.Popen(
         command,
@@ -58,7 +58,7 @@ def told(policy: Policy) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, int]:
-    """A project that was run without disturbance, and its exit code."""
+    """A project after an uninterrupted run, and its exit code."""
     base = tmp_path_factory.mktemp("published")
     for number in range(40):
         write_ct(base / "export" / f"i{number}.dcm", number)
@@ -68,7 +68,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, int]:
 
 @pytest.fixture
 def project(tmp_path: Path, published: tuple[Policy, int]) -> Policy:
-    """The same project, not run yet."""
+    """The same project before its run."""
     shutil.copytree(published[0].output.parent / "export", tmp_path / "export")
     return prepare(tmp_path)
 

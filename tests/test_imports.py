@@ -1,4 +1,4 @@
-"""Imports go one way only: between rooms, between the rooms inside a room, and between files."""
+"""Imports have one direction: between packages, between subpackages, and between files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def base_libraries() -> frozenset[str]:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the package by its name, less the package's own, and the file it is in."""
+    """Every module of the package by name, without the package's own, and its file."""
     named = {}
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")) or [ROOT / f"{room}.py"]:
@@ -77,12 +77,12 @@ def tree_of(name: str) -> ast.Module:
 
 
 def imported(name: str) -> Iterator[str]:
-    """Full names of what a module imports, within functions and for types too."""
+    """Full names of all imports of a module, including those within functions and for types."""
     return names_in(ast.walk(tree_of(name)))
 
 
 def at_once(name: str) -> Iterator[str]:
-    """Full names of what a module imports as it is imported itself, but for types."""
+    """Full names of the imports that run when a module is imported, without those for types."""
     ahead = list(tree_of(name).body)
     while ahead:
         node = ahead.pop()
@@ -120,7 +120,7 @@ def needs_an_extra(name: str) -> bool:
 
 
 def step_of(name: str, room: str) -> str:
-    """The room or file inside ``room`` that a module belongs to."""
+    """The subpackage or file inside ``room`` that a module belongs to."""
     first = name.removeprefix(f"{room}.").split(".")[0]
     return "" if first not in ORDER[room] and "" in ORDER[room] else first
 
@@ -151,7 +151,7 @@ def test_subpackages_import_in_one_direction() -> None:
 
 
 def test_no_import_cycles_exist() -> None:
-    """Files that import nothing but what was taken away are taken away; what is left is in circles."""
+    """Files without remaining imports are removed repeatedly; the rest forms cycles."""
     left = {name: arrows(name) for name in modules()}
     while free := [name for name, ahead in left.items() if not ahead & left.keys()]:
         for name in free:
@@ -163,7 +163,7 @@ def test_no_import_cycles_exist() -> None:
 
 
 def test_libraries_of_extras_are_imported_where_used() -> None:
-    """So that every module that a run without extras reaches can be imported without them."""
+    """Every module reachable by a run without extras can then be imported without them."""
     at_hand = base_libraries() | sys.stdlib_module_names | {"medsanitize"}
     wrong = [
         f"{name} imports {one} at once"

@@ -1,4 +1,4 @@
-"""The switches that keep libraries from calling home."""
+"""Settings that prevent network access by libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site of the manual: it builds without a warning, and loads nothing from a network."""
+"""The site of the manual builds without a warning, and loads nothing from a network."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ EXPLICIT = "1.2.840.10008.1.2.1"
 
 
 def row_of(number: int, content: bytes, *, pixels: bytes | None = None) -> ObjectRow:
-    """Make the row of one object; two objects a series, two series a patient."""
+    """Make the row of one object; two objects per series, two series per patient."""
     patient, study = f"P{number // 4:06d}", f"2.25.{1000 + number // 4}"
     series, instance = f"2.25.{2000 + number // 2}", f"2.25.{3000000 + number}"
     return ObjectRow(
@@ -81,7 +81,7 @@ def a_summary(**changes: Any) -> Summary:
 
 
 def full_release(**changes: Any) -> Release:
-    """Make a release section with nothing left out."""
+    """Make a release section with every setting."""
     facts: dict[str, Any] = {
         "name": "chest-ct",
         "version": "1.0",
@@ -97,7 +97,7 @@ def full_release(**changes: Any) -> Release:
 
 
 def stage(folder: Path, contents: list[bytes], **options: Any) -> Path:
-    """Write data, manifests and a table of a release with one object per content."""
+    """Write data, manifests and a table of a release, one object per content."""
     rows = [row_of(number, content) for number, content in enumerate(contents)]
     for row, content in zip(rows, contents, strict=True):
         path = folder / row.path
@@ -147,7 +147,7 @@ def signing_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make_release(signing_key: Path) -> Callable[..., Path]:
-    """Publish a release; ``pixels`` gives an object's decoded pixels where two are to be equal."""
+    """Publish a release; ``pixels`` gives an object's decoded pixels if two are to be equal."""
 
     def make(folder: Path, *, contents: list[bytes] = CONTENTS, signed: bool = True, **changes: Any) -> Path:
         staging = stage(folder / ".staging", contents)

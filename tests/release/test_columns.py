@@ -1,4 +1,4 @@
-"""Columns made from buffers are those that pyarrow makes, and pandas stays out of it."""
+"""Columns built from buffers equal those of pyarrow, without importing pandas."""
 
 from __future__ import annotations
 

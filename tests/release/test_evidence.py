@@ -1,4 +1,4 @@
-"""The evidence: each format by its own rules, equal bytes, nothing of a source."""
+"""The evidence: each format follows its specification, is deterministic, and reveals no source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest: order, documentation, page checksums, flat memory, equal bytes."""
+"""The manifest: order, documentation, page checksums, constant memory, determinism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing: RELEASE.json last, fixed times and modes, and a crash at any point mends itself."""
+"""Publishing: RELEASE.json last, fixed times and modes, and repair after a crash at any point."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CHANGING = ("replace", "chmod", "utime", "rmdir", "fsync", "sync")
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone."""
+    """Simulates a killed process."""
 
 
 def picture(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Everything a reader could compare: names, modes, times, contents."""
+    """Everything a reader can compare: names, modes, times, contents."""
     seen = {}
     for path in [folder, *folder.rglob("*")]:
         facts = path.stat()
@@ -58,7 +58,7 @@ def _quick_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ready(tmp_path: Path, make_staging: Make, summary: Make, signing_key: Path) -> Make:
-    """Stage a whole release, evidence included, below a folder of the given name."""
+    """Stage a complete release with evidence below a folder of the given name."""
 
     def make(name: str) -> Path:
         staging: Path = make_staging(tmp_path / name / ".staging", [b"one", b"two", b"three"])

@@ -1,4 +1,4 @@
-"""The registry: what was published before, by bytes and by pixels, and who leans on whom."""
+"""The registry: earlier releases by bytes and by pixels, and dependencies between releases."""
 
 from __future__ import annotations
 

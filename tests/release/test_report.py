@@ -1,4 +1,4 @@
-"""The report: self-contained, escaped, and plain about what was not checked."""
+"""The report: self-contained, escaped, and explicit about what was not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOID = {"meta", "br", "rect", "circle", "path", "link", "img", "input", "hr"}
 
 
 class Outline(HTMLParser):
-    """Collects tags and attributes and checks that every tag is closed."""
+    """Collects tags and attributes, and checks that every tag is closed."""
 
     def __init__(self) -> None:
         super().__init__()

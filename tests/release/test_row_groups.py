@@ -1,4 +1,4 @@
-"""Rows of Parquet files, read without keeping what was read before."""
+"""Rows of Parquet files are read without keeping earlier row groups in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic writes and failures of the disk; names that are safe everywhere."""
+"""Atomic writes and disk failures; names that are safe on all systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying: any changed, missing or added byte is found and the file is named."""
+"""Verification: any changed, missing or added byte is detected and its file reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files_of(release: Path) -> list[Path]:
 
 
 def undetected(release: Path, path: Path, bits: Iterable[int], key: Path | None) -> list[int]:
-    """Flip each bit in turn; return those that were not found or blamed on no file."""
+    """Flip each bit in turn; return those that were not detected or not attributed to a file."""
     content = path.read_bytes()
     missed = []
     for bit in bits:
@@ -161,7 +161,7 @@ def test_a_foreign_key_is_a_bad_signature(release: Path, tmp_path: Path) -> None
 
 
 def reseal(release: Path, **changes: str) -> None:
-    """Do what a forger without the key can do: make RELEASE.json fit the files again."""
+    """Act as a forger without the key: make RELEASE.json match the files again."""
     root = json.loads((release / "RELEASE.json").read_bytes()) | changes
     root["digests"] = {path: digest_file(release / path) for path in root["digests"]}
     (release / "RELEASE.json").write_bytes(document_json(root | {"digest": self_digest(root)}))

@@ -1,6 +1,6 @@
-"""One command after the other, each as a user gives it, on phantoms.
+"""All commands in sequence, as a user calls them, on phantoms.
 
-Nothing outside one folder is named on any command line.
+No command line names anything outside of one folder.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 MEDSANITIZE = str(Path(sys.executable).parent / "medsanitize")
 SPARK = str(ROOT / "examples" / "spark_release.py")
 _SPLITS = ("train", "holdout", "calibration", "train")
+# Exit codes: success; success with something to review; a gate or verdict is negative.
 ENDED_WELL = (0, 1, 3)
-"""Exit codes: done; done with something to look at; a gate or a verdict says no."""
 _KEY = bytes(range(32)).hex()
 
 
@@ -62,14 +62,14 @@ def prepare(base: Path) -> None:
 
 
 def again(base: Path, demo: Path) -> None:
-    """Take export, policy and keys of a demo over, without what was made of them."""
+    """Copy export, policy and keys of a demo, without its results."""
     shutil.copytree(demo, base / "demo", ignore=shutil.ignore_patterns("release", "state"))
 
 
 def steps(base: Path, *, demo: bool) -> Iterator[Step]:
-    """Every command that reads or makes images, in an order in which each finds what it needs.
+    """Every command that reads or makes images, in an order in which each finds its input.
 
-    With ``demo`` the demo is made, otherwise the one that `again` took over is run again.
+    With ``demo`` the demo is made, otherwise the one copied by `again` is run again.
     """
     policy, release, elsewhere = (f"{base}/demo/{name}" for name in ("policy.yaml", "release", "elsewhere"))
     asked = f"--images {base}/scans --labels {base}/labels.csv"

@@ -1,7 +1,7 @@
-"""Nothing leaves by itself: every command under strace, and again without any network, home or name.
+"""No network access by itself: every command under strace, and again without network, home or name.
 
-``CI`` and what begins with ``ORT_`` are taken out of the environment: both silence the collector of
-onnxruntime, which then never shows where tests are run.
+``CI`` and variables that begin with ``ORT_`` are removed from the environment: both disable the telemetry of
+onnxruntime, which would then not be noticed here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.system
 
 Run = Callable[[Step], "subprocess.CompletedProcess[str]"]
 NOBODY = 54321
+# Enables loopback, which is down in a new network namespace.
 _UP = "import fcntl, socket, struct;fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
-"""Switches loopback on: a namespace of its own begins without."""
 
 
 def environment(home: Path, temporary: Path) -> dict[str, str]:
@@ -49,7 +49,7 @@ def go(base: Path, run: Run, *, demo: bool) -> None:
 
 @pytest.fixture(scope="module")
 def temporary() -> Iterator[Path]:
-    """A folder for temporary files with a short path: sockets are made in it."""
+    """A folder for temporary files with a short path: sockets are created in it."""
     with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -63,7 +63,7 @@ def short() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder that every user may look into: folders of pytest are for one user."""
+    """A folder readable by every user: folders of pytest are private."""
     with TemporaryDirectory(prefix="t", dir="/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -71,7 +71,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def traced(folder: Path, temporary: Path) -> Path:
-    """A folder in which every command ran, with what strace saw of each in ``traces``."""
+    """A folder in which every command ran, with the strace output of each in ``traces``."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace: tests/install_system.sh")
     top = folder / "top"
@@ -146,7 +146,7 @@ def test_the_bytes_do_not_depend_on_network_home_user_name_or_a_writable_root(
         pytest.skip("needs root, unshare and setpriv")
     if subprocess.run(["unshare", "--net", "--mount", "true"], check=False, capture_output=True).returncode:
         pytest.skip("namespaces cannot be made here")
-    # the same path as before, for results hold the paths that they were asked for
+    # The same path as before: results contain the paths of the command line.
     base, kept = traced / "base", traced / "kept"
     base.rename(kept)
     prepare(base)
@@ -160,12 +160,12 @@ def test_the_bytes_do_not_depend_on_network_home_user_name_or_a_writable_root(
 
 
 def apart(step: Step, kept: Sequence[Path], told: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user without a name, where there is no network and few folders can be written to."""
+    """Run a command as a user without a name, without network and with few writable folders."""
     script = [f"mount --bind {path} {path}" for path in kept]
     script.append("mount -o remount,bind,ro /")
     if step.cluster:
         script.append(f'{sys.executable} -c "{_UP}"')
-    # the interpreter may lie in the home of root: this user may read it, and write nowhere
+    # The interpreter may be in root's home: this user may read it, and write nowhere.
     reads = "--inh-caps +dac_read_search --ambient-caps +dac_read_search"
     user = f"--reuid {NOBODY} --regid {NOBODY} --clear-groups {reads}"
     who = "" if step.java else f"setpriv {user} "
@@ -175,9 +175,9 @@ def apart(step: Step, kept: Sequence[Path], told: Mapping[str, str]) -> subproce
 
 
 def digests(base: Path) -> dict[str, str]:
-    """Digest of every file that the commands made.
+    """Digest of every file written by the commands.
 
-    The state is encrypted anew each time, and an index knows its images by the inode.
+    The state is encrypted with random nonces, and an index identifies its images by inode.
     """
     return {
         str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest()

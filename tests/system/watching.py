@@ -1,4 +1,4 @@
-"""What a process and all that it starts do with the network and with files, as strace saw it."""
+"""Network and file access of a process and its children, as reported by strace."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TMPFILE")
 _PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"([^"]*)"')
 _SEMAPHORE = re.compile(r"/dev/shm/sem\.[A-Za-z0-9_-]+$")  # of multiprocessing: a name and a counter
 _DEVICES = ("/dev/null", "/dev/tty", "/proc/")
+# The C library looks up user names here; the socket exists only if such a service runs.
 _USERS = "/var/run/nscd/socket"
-"""Where the C library asks for names of users; it is there only where such a service runs."""
 
 
 def watched(
     command: Sequence[str], trace: Path, *, environment: Mapping[str, str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command under strace, which writes what it and its processes ask the kernel into ``trace``."""
+    """Run a command under strace, which writes the system calls of all its processes to ``trace``."""
     words = ["strace", "-f", "-y", "--seccomp-bpf", "-s", "4096", "-o", str(trace), "-e", f"trace={CALLS}"]
     return subprocess.run(
         [*words, *command], env=dict(environment), cwd=folder, capture_output=True, text=True, check=False
@@ -37,7 +37,7 @@ def watched(
 
 
 def sent(trace: Path) -> Iterator[str]:
-    """Calls that reach for anything but loopback and sockets of files: connections, look-ups, packets."""
+    """Calls that access anything but loopback and Unix sockets: connections, look-ups, packets."""
     for line in _lines(trace):
         if _SENDS.search(line):
             internet = [one or other for one, other in _ADDRESS.findall(line)]
@@ -49,7 +49,7 @@ def sent(trace: Path) -> Iterator[str]:
 
 
 def written(trace: Path, allowed: Sequence[Path]) -> Iterator[str]:
-    """Calls that make or open for writing a file outside the folders that are allowed, done or refused."""
+    """Calls that create a file or open it for writing outside of the permitted folders."""
     roots = tuple(f"{path}/" for path in allowed)
     for line in _lines(trace):
         if _MAKES.search(line) or (_OPENS.search(line) and _FOR_WRITING.search(line)):

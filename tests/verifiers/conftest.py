@@ -11,5 +11,5 @@ from tests.helpers import released
 
 @pytest.fixture(scope="session")
 def made() -> ModuleType:
-    """The maker of clean released objects."""
+    """The module that makes clean released objects."""
     return released

@@ -1,4 +1,4 @@
-"""Areas of a frame: overlapping ones are joined, so that no part is looked at twice."""
+"""Areas of a frame: overlapping ones are joined, so that no pixel is processed twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text drawn into real frames, the whole way through the object function with the real reader."""
+"""Text drawn into real frames, cleaned by the object function with the real reader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) -> Run:
-    """Sanitise an object under ``research``; sanitisers are kept, since each loads the models."""
+    """Sanitize an object under ``research``; sanitizers are cached, since each loads the models."""
     kept: dict[str, DicomSanitizer] = {}
 
     def go(source: Dataset, *decisions: ReviewDecision, **rules: Any) -> tuple[Sanitized, Dataset]:
@@ -60,7 +60,7 @@ def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) 
 
 @pytest.fixture(scope="module")
 def still(real: Real) -> Callable[..., Dataset]:
-    """A secondary capture of a real slice, six times its size, with texts drawn into it."""
+    """A secondary capture of a real slice, enlarged six times, with texts drawn into it."""
 
     def make(*texts: str, value: int | None = None) -> Dataset:
         source = real("MR_small.dcm")
@@ -84,7 +84,7 @@ def glyphs(text: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def is_hidden(text: str, frame: Frame) -> bool:
-    """Whether no pixel of the text's strokes stands out from those between them."""
+    """Whether no pixel of the text's strokes differs from those between them."""
     mask = glyphs(text, frame.shape)
     rows, columns = np.nonzero(mask)
     inside = frame[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
@@ -93,7 +93,7 @@ def is_hidden(text: str, frame: Frame) -> bool:
 
 @pytest.fixture(scope="module")
 def cleaned(still: Callable[..., Dataset], run: Run) -> tuple[Sanitized, Dataset, Dataset]:
-    """One object with a name, a number and a harmless text: what came back, as it was, as released."""
+    """One object with a name, a number and a harmless text: result, original and released data set."""
     source = still(NAME, NUMBER, HARMLESS)
     done, released = run(source)
     return done, source, released
@@ -217,7 +217,7 @@ def test_objects_without_text_load_no_model(real: Real, run: Run, monkeypatch: p
 
 
 class _Seeing:
-    """Reads a name in every frame, whatever it shows, and lower each time if it ``moves``."""
+    """Reads a name in every frame; lower each time if it ``moves``."""
 
     def __init__(self, *, moves: bool) -> None:
         self.step, self.seen = 9 * moves, 0
@@ -265,7 +265,7 @@ def test_a_line_read_in_a_blanked_area_is_ignored() -> None:
 
 
 class _Cutting:
-    """Reads a name and a harmless line; once the name is blank, another text where the line stands."""
+    """Reads a name and a harmless line; after the name is blanked, another text in place of the line."""
 
     def __init__(self, later: str) -> None:
         self.lines = [
@@ -294,7 +294,7 @@ def test_partly_read_harmless_text_is_kept_after_blanking_and_other_text_removed
 
 
 class _Amplified:
-    """Reads one line in the first rendering and others in the second, and specks close to any line."""
+    """Reads one line in the first rendering and others in the second, and specks near any line."""
 
     def __init__(self, first: tuple[TextBox, ...], second: tuple[TextBox, ...]) -> None:
         self.lines = [first, second]
@@ -309,7 +309,7 @@ class _Amplified:
 
 
 def _amplified(reader: Any) -> int:
-    """Areas blanked in a plain image with faint noise, in which all that is read identifies."""
+    """Areas blanked in a uniform image with faint noise, in which every reading identifies."""
     raw = np.full((40, 60), 100, np.uint8)
     raw[30:, :20] += np.random.default_rng(3).integers(0, 2, (10, 20), np.uint8)
     raw[0, 0] = 255

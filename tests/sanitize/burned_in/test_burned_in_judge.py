@@ -1,4 +1,4 @@
-"""Lines that identify are chosen, alone or by what stands beside them; harmless ones and anatomy are not."""
+"""Identifying lines are selected, alone or by their neighbors; harmless lines and anatomy are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 
 
 class Names:
-    """A stand-in for the text cleaner: knows two names, dates by their dots, and names by their label."""
+    """Replaces the text cleaner: knows two names, dates by their dots, and names by their label."""
 
     def identifying(self, text: str, terms: frozenset[str], *, noisy: bool) -> bool:
         assert noisy

@@ -1,4 +1,4 @@
-"""Blanking areas of real frames: outside nothing changes, inside nothing is left, in every syntax."""
+"""Blanking areas of real frames in every syntax: outside nothing changes, inside nothing remains."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(autouse=True)
 def _no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is read in these frames: what is blanked is what the policy names."""
+    """The reader finds nothing: only the areas of the policy are blanked."""
     for name in ("read", "read_changes"):
         monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
 
 
 @pytest.fixture
 def blank(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) -> Run:
-    """Sanitise an object whose every frame is blanked in ``AREA``."""
+    """Sanitize an object whose frames are blanked in ``AREA``."""
 
     def run(
         source: Any, decisions: tuple[ReviewDecision, ...] = (), fixed: bool = True, **rules: Any
@@ -71,7 +71,7 @@ def blank(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load
 
 
 def samples(data_set: Dataset) -> NDArray[Any]:
-    """Decoded frames, (frames, rows, columns, samples), without any change of colour space."""
+    """Decoded frames, (frames, rows, columns, samples), without color space conversion."""
     syntax = data_set.file_meta.TransferSyntaxUID
     found = (
         get_decoder(syntax).as_array(data_set, raw=True)[0] if syntax.is_compressed else data_set.pixel_array
@@ -193,7 +193,7 @@ def test_baseline_jpeg_changes_only_in_whole_blocks(
 
     released = pydicom.dcmread(BytesIO(out))
     before, after = samples(source), samples(released)
-    # A decoder interpolates chroma across the edge of a block: one pixel beyond it may differ.
+    # A decoder interpolates chroma across block borders: one pixel beyond may differ.
     reach = (0, 0, -(-RIGHT // width) * width + 1, -(-BOTTOM // height) * height + 1)
     assert released.file_meta.TransferSyntaxUID == JPEG_BASELINE
     assert np.array_equal(

@@ -1,4 +1,4 @@
-"""What the text detector is shown of a picture."""
+"""Tiles of a picture that the text detector gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @st.composite
 def pictures(draw: st.DrawFn) -> NDArray[np.uint8]:
-    """Grey ground with some bright points."""
+    """Gray background with some bright points."""
     rows, columns = draw(st.integers(1, 90)), draw(st.integers(1, 90))
     picture = np.full((rows * BLOCK, columns * BLOCK), 128, np.uint8)
     for _ in range(draw(st.integers(0, 6))):

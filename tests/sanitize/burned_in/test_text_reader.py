@@ -1,4 +1,4 @@
-"""Text drawn on real frames is found and read: small, faint, turned, at the edge, in later frames."""
+"""Text drawn on real frames is found and read: small, faint, rotated, at the border, in later frames."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def anatomy(rows: int = 320, columns: int = 320) -> Frame:
 def written(
     frame: Frame, text: str, at: tuple[int, int], size: int, *, ink: float = 1.0, turned: int = 0
 ) -> NDArray[np.bool_]:
-    """Draw ``text`` with its corner ``at`` (x, y), ``ink`` of the grey range above what is there."""
+    """Draw ``text`` with its corner ``at`` (x, y), ``ink`` of the gray range above the background."""
     font = ImageFont.load_default(size)
     width, height = (int(side) + 2 for side in font.getbbox(text)[2:])
     drawn = Image.new("L", (width, height))
@@ -101,7 +101,7 @@ def test_small_text_is_found_in_a_large_frame() -> None:
 
 
 class Blinded(TextReader):
-    """A reader that takes a whole frame for one large patch and sees lines only in parts of it."""
+    """A reader that takes a whole frame for one large text area and reads lines only in parts of it."""
 
     def __init__(self, patch: Bounds) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def test_the_repr_of_a_box_does_not_show_its_text() -> None:
 
 
 class Counting(TextReader):
-    """A reader that remembers the shapes it was asked to read."""
+    """A reader that records the shapes it was asked to read."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What an object becomes depends on its bytes, context, policy and keys, on nothing that came before."""
+"""The result depends on bytes, context, policy and keys of an object, not on earlier objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def objects(load_bytes: Load, context_of: ContextOf) -> list[tuple[bytes, Contex
 
 @pytest.fixture(scope="module")
 def alone(objects: list[tuple[bytes, Context]], lenient: Policy, subkeys: SubKeys) -> list[Sanitized]:
-    """Each object by a sanitiser that saw nothing before."""
+    """Each object, sanitized by a new sanitizer."""
     return [DicomSanitizer(lenient, subkeys)(data, context) for data, context in objects]
 
 

@@ -1,4 +1,4 @@
-"""Encapsulated documents: refused, left out, or a PDF made anew from cleaned pictures of its pages."""
+"""Encapsulated documents: quarantined, dropped, or a PDF rebuilt from cleaned pictures of its pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST = 1 << 29
 
 
 def pdf(*lines: str, extra: str = "", rotate: int = 0, size: tuple[int, int] = (300, 200)) -> bytes:
-    """A page of text with a title, an author, a script that opens with it and an attachment's name."""
+    """A page of text with title, author, a script run on opening and the name of an attachment."""
     said = "".join(f"({line}) Tj T* " for line in lines)
     content = f"BT /F 12 Tf 20 {size[1] - 30} Td 30 TL {said}ET"
     objects = [
@@ -94,7 +94,7 @@ def test_other_documents_are_dropped_by_a_rule(sop_class: str, sanitize: Sanitiz
 
 @pytest.fixture(scope="module")
 def released(release: Release, rebuild: Policy) -> tuple[Sanitized, bytes, Dataset]:
-    """A report of two lines, one of them naming the patient, after its way through the product."""
+    """A report of two lines, one with the patient's name, after sanitization."""
     return release(encapsulated(pdf("Grzbowska Anna", "", "", "No pleural effusion")), rebuild)
 
 

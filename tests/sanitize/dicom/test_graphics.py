@@ -1,4 +1,4 @@
-"""What is drawn over images: overlay planes, graphic annotations, icons, remarks upon waveforms."""
+"""Graphics over images: overlay planes, graphic annotations, icons, waveform annotations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS, COLUMNS = 60, 301
 
 
 def bitmap(text: str) -> bytes:
-    """A plane with ``text`` drawn in it and a ruler beneath."""
+    """An overlay plane with ``text`` and a ruler below."""
     picture = Image.new("L", (COLUMNS, ROWS), 0)
     draw = ImageDraw.Draw(picture)
     draw.text((10, 8), text, 255, font=ImageFont.load_default(24))
@@ -148,7 +148,7 @@ def test_icons_are_always_removed(action: str, real: Real, release: Release, mak
 
 
 def presentation_state() -> Dataset:
-    """A softcopy presentation state whose annotation names the patient beside a finding."""
+    """A softcopy presentation state whose annotation has the patient's name and a finding."""
     state = Dataset()
     state.file_meta = FileMetaDataset()
     state.file_meta.TransferSyntaxUID = "1.2.840.10008.1.2.1"

@@ -1,4 +1,4 @@
-"""Values that hold more than they say, or numbers that spell, carry nothing out."""
+"""Values longer than declared, and numbers that decode to text, leak nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inventory gathers every attribute that says who, where or by which number, with a sensible category."""
+"""The inventory collects every attribute with a person, place or number, in a sensible category."""
 
 from __future__ import annotations
 

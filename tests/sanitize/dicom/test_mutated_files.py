@@ -1,4 +1,4 @@
-"""Whatever happens to a real file: released clean or quarantined, never an exception, a hang or a leak."""
+"""Mutated real files are released clean or quarantined, without exception, hang or leak."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pydicom.data import get_testdata_file
 from tests.helpers.joined import joined
 
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
+# pydicom cannot plant values: the data set is not encoded as its file meta states.
 UNWRITABLE = {"SC_rgb_jpeg.dcm"}
-"""pydicom can plant nothing in it: its data set is not encoded as its meta information says."""
 NAMES = sorted(
     path.name for path in FOLDER.glob("*.dcm") if path.stat().st_size < 50_000 and path.name not in UNWRITABLE
 )
@@ -51,7 +51,7 @@ SNIPPETS = (
 
 @cache
 def planted(name: str) -> bytes:
-    """A real file with three identifiers, on the top level and in an item."""
+    """A real file with three identifiers, at the top level and in an item."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data_set = pydicom.dcmread(FOLDER / name, force=True)
@@ -71,7 +71,7 @@ def planted(name: str) -> bytes:
 
 @pytest.fixture(scope="module", autouse=True)
 def _model_of_text(make_policy: Callable[..., Policy]) -> None:
-    """A process reads the model of text once, which is no part of what a file takes."""
+    """A process loads the text model once, which does not count in the time per file."""
     data = planted("JPEG2000.dcm")
     DicomSanitizer(make_policy("hipaa-safe-harbor"), KEYS)(
         data, Context("id:one", "object", inspect_dicom(data).known)
@@ -84,7 +84,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(1, 4))):
         if len(data) < 16:
             break
-        # Headers matter more than pixels, so most changes are near the front.
+        # Headers matter more than pixels: most mutations are near the beginning.
         most = draw(st.sampled_from([len(data), min(len(data), 3000)]))
         at = draw(st.integers(0, most - 1))
         kind = draw(st.sampled_from(["cut", "flip", "length", "insert", "repeat", "drop", "text"]))

@@ -1,4 +1,4 @@
-"""An identifier planted anywhere in a real file is in no byte of what is released."""
+"""An identifier planted anywhere in a real file is in no byte of the released file."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ PLANTS: dict[str, Callable[[Dataset], None]] = {
 
 
 def plain(data: bytes) -> bytes:
-    """Released bytes, with the data set inflated where it is deflated."""
+    """Released bytes, with a deflated data set inflated."""
     if b"1.2.840.10008.1.2.1.99" not in data[:400]:
         return data
     meta = 144 + int.from_bytes(data[140:144], "little")
@@ -217,7 +217,7 @@ def plain(data: bytes) -> bytes:
 
 
 def unseen(out: bytes) -> bool:
-    """Whether the secret is nowhere, in no case and not in sixteen bits a letter."""
+    """Whether the secret is absent in any case, also in 16-bit characters."""
     low = plain(out).lower()
     return RAW.lower() not in low and SECRET.lower().encode("utf-16-le") not in low
 

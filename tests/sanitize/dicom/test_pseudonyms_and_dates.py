@@ -1,4 +1,4 @@
-"""UIDs, PatientIDs and dates: valid, keyed, consistent, followed, and told truthfully."""
+"""UIDs, patient IDs and dates: valid, keyed, consistent, replaced everywhere, and reported correctly."""
 
 from __future__ import annotations
 

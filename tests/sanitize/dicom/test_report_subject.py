@@ -1,4 +1,4 @@
-"""Content items that say who the subject of a report is."""
+"""Content items that identify the subject of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Safe private numbers stay whatever their value, also where no value representation is written."""
+"""Safe private numbers are kept with any value, also in implicit VR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken, deep, long and lying structures: released whole or refused by name, never half."""
+"""Broken, deep, long and contradictory structures: released completely or quarantined with a rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rules(done: Sanitized) -> list[str]:
 
 
 def before_patient(data: bytes, raw: bytes) -> bytes:
-    """``raw`` put where group 0008 of an Explicit VR Little Endian file ends."""
+    """Insert ``raw`` where group 0008 of an Explicit VR Little Endian file ends."""
     at = data.index(struct.pack("<HH2s", 0x0009, 0x0010, b"LO"))
     return data[:at] + raw + data[at:]
 
@@ -96,7 +96,7 @@ def test_a_truncated_object_is_released_only_if_just_padding_is_missing(
 
     for end in range(0, len(data), 997):
         done, out = sanitize(data[:end])
-        # A cut between two elements before the pixels are described leaves what headers alone are.
+        # Cut between two elements before the pixel description, the file is a valid header-only object.
         header_alone = done.record.rows is None and b"\xe0\x7f" not in out
         assert done.record.outcome is Outcome.QUARANTINED or out == whole or header_alone, end
 
@@ -114,7 +114,7 @@ def test_an_object_truncated_within_an_element_is_never_released(
         done, out = sanitize(data[:end])
         released += done.record.outcome is Outcome.RELEASED and out != whole
 
-    # A cut between two elements of the data set cannot be seen where no pixel data follows.
+    # A cut between two elements cannot be detected if no pixel data follows.
     assert released <= 2
 
 

@@ -1,4 +1,4 @@
-"""Structured reports as whole documents: measurements and codes stay, people and places go, links hold."""
+"""Structured reports: measurements and codes are kept, people and places removed, references valid."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def reference(*place: int) -> Dataset:
 
 
 def with_references(real: Real, *places: tuple[int, ...]) -> Dataset:
-    """A tree of an observer, a finding and a conclusion that refers to items by their places."""
+    """A tree of an observer, a finding and a conclusion that refers to items by position."""
     report = real("reportsi.dcm")
     conclusion = text_item("121077", "Conclusion", "Normal")
     conclusion.ContentSequence = Sequence([reference(*place) for place in places])

@@ -1,4 +1,4 @@
-"""Faces: found in heads of any contrast, plane and size, in nothing else, and gone after the cut."""
+"""Faces: found in heads of any contrast, plane and size, not elsewhere, and absent after defacing."""
 
 from __future__ import annotations
 
@@ -351,8 +351,8 @@ def test_an_object_without_people_needs_no_check(
     assert done.record.faces is CheckResult.NOT_APPLICABLE
 
 
+# A deface region that meets a corner of CT_small.dcm.
 WHERE = FaceCut(-158.2, -60.0, 16.0, ((-160.0, -160.0, None),) * 4)
-"""A cut that meets a corner of CT_small.dcm."""
 
 
 def corner(data: pydicom.Dataset) -> FaceCut:
@@ -419,7 +419,7 @@ def test_a_slice_next_to_the_defaced_region_states_no_defacing(
 
 @pytest.fixture
 def lossy(real: Callable[[str], pydicom.Dataset]) -> pydicom.Dataset:
-    """A slice in JPEG 2000 that may be lossy, made a CT with a place."""
+    """A lossy JPEG 2000 slice, changed to a CT with a position."""
     data = real("JPEG2000.dcm")
     data.SOPClassUID = data.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
     data.Modality, data.ImageType = "CT", ["ORIGINAL", "PRIMARY", "AXIAL"]

@@ -1,4 +1,4 @@
-"""Encoded frames lose what is not image; nothing else about the pixels changes."""
+"""Encoded frames lose everything that is not image; pixels are otherwise unchanged."""
 
 from __future__ import annotations
 

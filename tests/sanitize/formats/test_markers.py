@@ -1,4 +1,4 @@
-"""Markers within image data: found wherever looks begin and end, in any order of asking."""
+"""Markers within image data are found in any range and order of queries."""
 
 from __future__ import annotations
 

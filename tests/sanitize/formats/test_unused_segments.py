@@ -1,4 +1,4 @@
-"""Segments of encoded frames that decoders pass over carry nothing out, and the image stays."""
+"""Segments of encoded frames that decoders ignore leak nothing, and the image is kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def segment(marker: int, body: bytes = RAW) -> bytes:
 
 
 def clean(data_set: Dataset, frame: bytes, sanitize: Sanitize) -> bytes | None:
-    """What was released of the data set with this frame; nothing when it was refused."""
+    """Released bytes of the data set with this frame; empty if it was quarantined."""
     done, out = sanitize(with_frame(data_set, frame))
     return out if done.record.outcome is Outcome.RELEASED else None
 

@@ -1,4 +1,4 @@
-"""PNG, JPEG and TIFF files: metadata gone from every place, pixels as they were."""
+"""PNG, JPEG and TIFF files: metadata removed everywhere, pixels unchanged."""
 
 from __future__ import annotations
 

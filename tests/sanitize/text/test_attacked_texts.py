@@ -1,4 +1,4 @@
-"""Identifiers that no header announced, in twelve languages, disguised and broken up: all go."""
+"""Disguised and split identifiers, unknown from any header, in twelve languages: all are removed."""
 
 from __future__ import annotations
 

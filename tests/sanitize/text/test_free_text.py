@@ -1,4 +1,4 @@
-"""Free text passes only as a controlled vocabulary, whatever a name or number dresses up as."""
+"""Free text passes only as a controlled vocabulary, however names and numbers are disguised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words written into images stay, unless the patient or another word of the line says whose name it is."""
+"""Image markers are kept, unless the patient or another word of the line makes them a name."""
 
 from __future__ import annotations
 

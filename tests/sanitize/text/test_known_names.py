@@ -1,4 +1,4 @@
-"""A known name is found however it is spelt, and nothing that only looks like it."""
+"""A known name is found in any spelling, and similar words are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else is known of a patient and study is found however it is written: numbers, days, places."""
+"""Other known values of patient and study are found in any format: numbers, dates, places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a subject takes nothing from clinical text that is not its own."""
+"""Known values of a subject remove only themselves from clinical text."""
 
 from __future__ import annotations
 

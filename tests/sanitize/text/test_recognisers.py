@@ -1,4 +1,4 @@
-"""Structured identifiers go from cleaned texts by their shape or the word before them; quantities stay."""
+"""Structured identifiers are removed by their form or a preceding word; quantities are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common surnames of many languages, in texts of somebody else's object, where no header can warn of them."""
+"""Common surnames of many languages in texts of another patient, unknown from any header."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ SURNAMES = {
     "Greek": "Papadopoulos Georgiou Παπαδόπουλος Γεωργίου",
     "Vietnamese": "Nguyễn Trần Phạm Hoàng Nguyen Tran Pham Hoang",
 }
+# Surnames that radiology needs as words: kept in another patient's text, removed in their bearer's.
 WORDS_TOO = {"Long", "Short", "Small", "Colon", "Branch", "Field", "Block", "Major"}
-"""Surnames that radiology cannot do without: they stay in another patient's text, and go in their bearer's."""
 
 
 @pytest.mark.parametrize("language", sorted(SURNAMES))

@@ -1,4 +1,4 @@
-"""Cleaned texts lose who they speak of and keep what they say."""
+"""Cleaned texts lose identifiers and keep clinical content."""
 
 from __future__ import annotations
 

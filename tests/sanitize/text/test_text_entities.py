@@ -1,4 +1,4 @@
-"""The language model is loaded without what it has no use for."""
+"""The language model is loaded without libraries that it does not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that lost most of their words are asked of every object, and a person is followed."""
+"""Texts that lost most of their words are review items in every object, and decisions are applied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scan(
     load_bytes: Callable[..., bytes],
     context_of: Callable[..., Context],
 ) -> Callable[..., tuple[Sanitized, pydicom.Dataset]]:
-    """Sanitise slices of one patient with one sanitiser, each under decisions of its own."""
+    """Sanitize slices of one patient with one sanitizer, each with its own decisions."""
     sanitizer = DicomSanitizer(lenient, subkeys)
 
     def run(number: int, *decisions: ReviewDecision) -> tuple[Sanitized, Any]:

@@ -1,4 +1,4 @@
-"""The picture of the whole glass where a policy keeps a part of it: made anew, the rest of it one value."""
+"""Macro images of which a policy keeps a part: re-encoded, with the rest uniform."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.wsi
 NAME = SlideName("2.25.98765432109876543210987654321098765432", b"k" * 32)
 PART = (0.4, 0.0, 1.0, 1.0)
 RULES = WholeSlides(macro=KeptMacro(keep=PART))
+# Left border of the kept part in a picture 240 pixels wide.
 LEFT = 96
-"""Where the kept part of a picture 240 pixels wide begins."""
 
 
 def glass(text: str = "") -> np.ndarray:
-    """A glass with a label on its left two fifths, and perhaps a text on its tissue."""
+    """A glass with a label on its left two fifths, and optionally a text on its tissue."""
     picture = Image.new("RGB", (240, 160), (215, 210, 220))
     pen = ImageDraw.Draw(picture)
     for row in range(8):
@@ -58,13 +58,13 @@ WITHOUT = sorted(set(slides.MAKERS) - {*MAKERS, "afi"})
 
 @cache
 def released(vendor: str) -> tuple[SlideView, EditPlan]:
-    """A slide and what becomes of it, read once for all tests."""
+    """A slide and its edit plan, read once for all tests."""
     source = MAKERS[vendor](glass())
     return source, plan_edits(source, RULES, NAME)
 
 
 def staged(source: SlideView, plan: EditPlan, folder: Path, part: tuple[float, ...] = PART) -> StagedSlide:
-    """The slide released, on disk beside its source."""
+    """The released slide, on disk next to its source."""
     before = folder / "in" / source.files[0].name
     before.parent.mkdir(parents=True)
     before.write_bytes(bytes(source.data))

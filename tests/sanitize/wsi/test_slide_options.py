@@ -1,4 +1,4 @@
-"""Slides under a policy that keeps more: labels drawn anew, colour profiles, metadata of tiles."""
+"""Slides under a policy that keeps more: regenerated labels, color profiles, tile metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LABELLED = ("aperio", "aperio-gt450", "philips")
 
 
 def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool = False) -> StagedSlide:
-    """The slide released under a policy, on disk beside its source."""
+    """The slide released under a policy, on disk next to its source."""
     before = folder / "in" / source.files[0].name
     before.parent.mkdir(parents=True)
     before.write_bytes(bytes(source.data))
@@ -47,7 +47,7 @@ def audited(staged: StagedSlide) -> set[str]:
 
 
 def profiled() -> SlideView:
-    """A slide whose first level has a colour profile with texts."""
+    """A slide whose first level has a color profile with texts."""
     pages = [slides.page(slides.CLASSIC, one, {}) for one in slides.levels()]
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     pages[0].values[34675] = FieldValue(7, len(profile), profile)

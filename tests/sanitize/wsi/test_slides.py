@@ -1,4 +1,4 @@
-"""Slides of every vendor: nothing of a person is left, and a viewer sees the same tissue."""
+"""Slides of every vendor: no identifier remains, and a viewer shows the same tissue."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.wsi
 
 NAME = SlideName("2.25.4711", b"k" * 32)
 RULES = WholeSlides()
+# OpenSlide does not support QPTIFF and AFI, and of CZI only whole-slide images.
 OPENABLE = [name for name in slides.MAKERS if name not in ("akoya", "zeiss", "afi")]
-"""QPTIFF and AFI are no formats of OpenSlide's; of CZI it reads whole-slide images only."""
 
 
 def released(source: SlideView, rules: WholeSlides = RULES) -> dict[str, bytes]:
@@ -61,7 +61,7 @@ def saved_release(files: dict[str, bytes], folder: Path) -> Path:
 
 
 def seen(path: Path) -> tuple[object, ...]:
-    """What OpenSlide says: vendor, levels, resolution, magnification, and the pixels of every level."""
+    """Output of OpenSlide: vendor, levels, resolution, magnification, and the pixels of every level."""
     with openslide.OpenSlide(path) as slide:
         pixels = [
             np.asarray(slide.read_region((0, 0), level, size)).tobytes()
@@ -174,7 +174,7 @@ def refused(data: bytes) -> str:
 
 
 def patched(data: bytes, tag: int, value: int, *, field: int = 8) -> bytes:
-    """The first entry of a tag in a classic TIFF's first directory with another count or value."""
+    """The first entry of a tag in a classic TIFF's first directory, with another count or value."""
     at = struct.unpack_from("<I", data, 4)[0]
     count = struct.unpack_from("<H", data, at)[0]
     for number in range(count):

@@ -1,4 +1,4 @@
-"""A release is read again from scratch and held to its own manifest."""
+"""A release is read again from scratch and compared with its manifest."""
 
 from __future__ import annotations
 

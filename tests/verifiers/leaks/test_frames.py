@@ -26,7 +26,7 @@ def digest(data: pydicom.Dataset) -> str | None:
 
 
 def bare(tile: bytes) -> bytes:
-    """A tile without its comment, as a cleaned copy has it."""
+    """A tile without its comment, as in a cleaned copy."""
     return tile.replace(tile[2 : tile.index(b"\xff\xdb")], b"")
 
 

@@ -1,4 +1,4 @@
-"""Groups of patients who share all that tables say of them."""
+"""Groups of patients with equal values in all tables (k-anonymity)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large native samples are sieved before they are searched: what a search of all bytes finds is found."""
+"""Large native samples are prefiltered: the same findings as by a search of all bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same pixels have the same digest in whatever transfer syntax they travel."""
+"""Equal pixels have equal digests in any transfer syntax."""
 
 from __future__ import annotations
 

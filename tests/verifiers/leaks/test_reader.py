@@ -1,4 +1,4 @@
-"""The audit's own reader agrees with pydicom on sound files and refuses unsound ones."""
+"""The audit's own reader agrees with pydicom on valid files and rejects invalid ones."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pydicom.data import get_testdata_file
 
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
 
+# Files of pydicom's wheel that are not complete, valid Part 10 files.
 NOT_PART_10_OR_CUT = {
     "ExplVR_BigEndNoMeta.dcm",
     "ExplVR_LitEndNoMeta.dcm",
@@ -30,7 +31,6 @@ NOT_PART_10_OR_CUT = {
     "rtplan_truncated.dcm",
     "rtstruct.dcm",
 }
-"""Files of pydicom's wheel that are not sound Part 10 files to the last byte."""
 
 NAMES = sorted(path.name for path in FOLDER.glob("*.dcm"))
 

@@ -1,4 +1,4 @@
-"""What a released object still carries is found, wherever it is and however it is spelled."""
+"""Identifiers remaining in a released object are found in any location and spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sieve lets every long run of marked bytes through, and the search behind it finds what it must."""
+"""The prefilter passes every long run of marked bytes, so that the search finds what it must."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_run_at_a_block_border_passes_the_prefilter(place: int) -> None:
 
 
 def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
-    """Every run is in a piece of its own, and the piece little longer."""
+    """Every run is in its own piece, which is little longer."""
     found = re.findall(rb"[abcABC. ]{%d,}" % LONG, chunk)
     assert len(found) == len(through)
     assert all(

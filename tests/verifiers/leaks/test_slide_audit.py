@@ -1,4 +1,4 @@
-"""The audit of slides: what is sound passes, and whatever is hidden or changed is found."""
+"""The audit of slides: clean slides pass, and hidden or changed content is found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def saved(view: SlideView, folder: Path) -> tuple[Path, ...]:
 
 
 def staged(kind: str, tmp_path: Path, *, behind: bytes = b"", policy: WholeSlides = PLAIN) -> StagedSlide:
-    """A cleaned slide on disk beside its source; ``behind`` is put at the end of the main file."""
+    """A cleaned slide on disk next to its source; ``behind`` is appended to the main file."""
     view = slides.MAKERS[kind]()
     sources = saved(view, tmp_path / "source")
     plan = plan_edits(view, policy, NAME)

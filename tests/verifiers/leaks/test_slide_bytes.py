@@ -1,4 +1,4 @@
-"""What hides in the bytes of a slide, looked for in fewer places than there are."""
+"""Identifiers in the bytes of a slide are found without searching every byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass over a slide's file: the same digests and hits as by simpler means, wherever chunks end."""
+"""One pass over a slide file gives the same digests and hits as simpler means, for any chunks."""
 
 from __future__ import annotations
 

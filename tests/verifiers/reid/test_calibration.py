@@ -1,4 +1,4 @@
-"""Calibration against closed forms: bounds, thresholds, what too few patients cannot say."""
+"""Calibration against closed forms: bounds, thresholds, too few patients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medsanitize.verifiers.reid.calibration import (
 
 
 def tail(errors: int, of: int, rate: float) -> float:
-    """Chance of at most so many errors, term by term."""
+    """Probability of at most this many errors, term by term."""
     return sum(math.comb(of, n) * rate**n * (1 - rate) ** (of - n) for n in range(errors + 1))
 
 
@@ -103,7 +103,7 @@ def test_calibration_matches_a_brute_force_over_patients(rows: list[tuple[int, i
 @given(st.integers(2, 40))
 def test_no_patient_is_in_two_pairs_of_a_bound(patients: int) -> None:
     first, second = np.triu_indices(patients, 1)
-    # The score names the pair.
+    # The score identifies the pair.
     found = calibrate_patients(np.ones(1), first * 100.0 + second, first, second, patients=patients)
     named = [int(code) for score in found.disjoint for code in divmod(score, 100)]
     assert len(named) == len(set(named)) == patients // 2 * 2
@@ -145,7 +145,7 @@ def test_the_bound_holds_at_its_confidence() -> None:
     rng = np.random.default_rng(11)
     patients, target, broken = 120, 0.05, 0
     for _ in range(200):
-        # A patient's own mark makes pairs of one patient alike, as in life.
+        # A component per patient correlates the pairs of a patient, as in reality.
         mark = rng.normal(size=patients)
         first, second = np.triu_indices(patients, 1)
         scores = (mark[first] + mark[second]) / np.sqrt(2)

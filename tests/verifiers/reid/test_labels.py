@@ -1,4 +1,4 @@
-"""The table of images and patients: what it must hold, what is counted, what is an error."""
+"""The table of images and patients: required content, counts, errors."""
 
 from __future__ import annotations
 

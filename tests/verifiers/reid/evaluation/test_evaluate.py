@@ -1,4 +1,4 @@
-"""The whole evaluation and its page, on vectors made up here."""
+"""The whole evaluation and its page, on simulated vectors."""
 
 from __future__ import annotations
 

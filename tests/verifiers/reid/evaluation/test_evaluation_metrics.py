@@ -1,4 +1,4 @@
-"""Metrics against their definitions by brute force, against another library, and intervals against truth."""
+"""Metrics against brute force and another library, and intervals against known values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, 
 
 @st.composite
 def cohorts(draw: Any) -> tuple[Any, Any]:
-    """A few images on a small grid, so that ties are common; patients numbered without a gap."""
+    """A few images on a small grid, so that ties are common; patients numbered without gaps."""
     count = draw(st.integers(3, 14))
     people = np.array(draw(st.lists(st.integers(0, 4), min_size=count, max_size=count)))
     vectors = draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=count, max_size=count))
@@ -87,7 +87,7 @@ def test_one_image_per_patient_gives_no_query() -> None:
 
 
 def pairs_by_hand(scores: Any, people: Any, weights: Any = None) -> tuple[float, float]:
-    """Comparisons won by genuine pairs and all comparisons, each patient counted ``weights`` times."""
+    """Comparisons won by genuine pairs and all comparisons, each patient weighted by ``weights``."""
     weights = np.ones(int(people.max()) + 1) if weights is None else weights
     first, second = np.triu_indices(len(people), 1)
     same, values = people[first] == people[second], scores[first, second]
@@ -156,7 +156,7 @@ def test_intervals_have_their_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(60):
-        # 40 patients with 1 to 4 queries that mostly fare alike: the images of a patient are no new evidence.
+        # 40 patients with 1 to 4 correlated queries: more images of a patient add little evidence.
         luck = rng.random(40) < 0.7
         people = np.repeat(np.arange(40), rng.integers(1, 5, 40))
         sums = np.bincount(people, weights=luck[people].astype(float))

@@ -1,4 +1,4 @@
-"""DICOM objects read as a viewer shows them, against pixels and tables that are known."""
+"""DICOM objects are read as a viewer shows them, against known pixels and tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def real(name: str) -> Path:
 
 
 def made(pixels: NDArray[Any], **attributes: Any) -> Dataset:
-    """A grey object of the samples given."""
+    """A grayscale object with the given samples."""
     ds = Dataset()
     ds.file_meta = FileMetaDataset()
     ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
@@ -272,7 +272,7 @@ class TestEncodings:
         ],
     )
     def test_colors_match_the_test_chart(self, name: str) -> None:
-        # Red, green, blue bars and what they mix to, each ten rows high.
+        # Red, green and blue bars and their mixtures, each ten rows high.
         pixels = read_image(real(name)).pixels
         seen = [pixels[row, 50] for row in (5, 25, 45)]
         assert np.allclose(seen, np.eye(3), atol=0.02)

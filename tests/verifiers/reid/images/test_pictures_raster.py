@@ -1,4 +1,4 @@
-"""PNG, JPEG, TIFF files and slides read as pictures, against pixels that are known."""
+"""PNG, JPEG, TIFF files and slides are read as pictures, against known pixels."""
 
 from __future__ import annotations
 

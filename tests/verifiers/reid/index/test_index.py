@@ -1,4 +1,4 @@
-"""The index: exact, approximate and measured, and never opened once changed."""
+"""The index: exact, approximate and measured, and never opened after a change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_exact_search_matches_a_comparison_of_all_pairs(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("far", "spread"), [(0, 1), (300, 0.1), (1000, 0.1), (1, 1e-5)])
 def test_rounding_of_dot_products_loses_no_neighbor(far: float, spread: float) -> None:
-    """Far from the origin products of float32 tell these vectors apart badly, and their distances do not."""
+    """Far from the origin, float32 dot products distinguish these vectors badly, but distances do not."""
     vectors, queries = (np.float32(far) + np.float32(spread) * vectors_of(n, n) for n in (9_000, 40))
     assert (nearest(vectors, queries, 7)[1] == by_hand(vectors, queries, 7)).all()
 
@@ -71,7 +71,7 @@ def test_the_exact_search_matches_a_comparison_of_all_pairs_for_any_vectors(data
 
 @pytest.mark.parametrize("spread", [1e-5, 0.0])
 def test_vectors_indistinguishable_by_dot_product_are_ranked_by_distance(spread: float) -> None:
-    """Two crowds far from each other: moving them to the origin helps neither."""
+    """Two distant clusters: centering helps neither."""
     crowds = 100 * vectors_of(2, seed=5)[np.arange(10_500) % 2]
     vectors = crowds + np.float32(spread) * vectors_of(10_500)
     queries = vectors[:6] + np.float32(spread) * vectors_of(6, seed=1)

@@ -1,4 +1,4 @@
-"""The checklist A1 to A7: what makes each of them met, not met or a human's to answer."""
+"""The checklist A1 to A7: when each is met, not met or left to a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linking attack against its definition, and what changes it as the paper says."""
+"""The linkage attack against its definition, and the trends reported in the paper."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cohort(patients: int, images: int, noise: float, seed: int = 0) -> tuple[Any
 
 
 def test_a_common_component_of_all_images_hides_no_patient() -> None:
-    """Cosines that differ from the seventh place on link as others do, and the first stranger gets nobody."""
+    """Cosines that differ from the seventh place on are linked correctly, not all to the first patient."""
     draw = np.random.default_rng(4)
     people = 100 + 0.01 * draw.normal(size=(20, 16))
     strangers = 100 + 0.01 * draw.normal(size=(3, 16))

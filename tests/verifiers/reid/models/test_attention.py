@@ -1,4 +1,4 @@
-"""What linked two images."""
+"""Heatmaps of the areas by which two images match."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NETWORKS = {
 
 @pytest.fixture(scope="module", params=list(NETWORKS))
 def model(request: pytest.FixtureRequest) -> AttentionModel:
-    """A model that learned from a few pictures what textures have in common."""
+    """A model trained on a few pictures of textures."""
     import torch
     from medsanitize.verifiers.reid.models.networks.build import build_network
     from medsanitize.verifiers.reid.training.second_order_pooling import (
@@ -69,14 +69,14 @@ def texture(seed: int, side: int = 192) -> NDArray[np.float32]:
 
 
 def picture(own: int, shared: int) -> ImageArray:
-    """Something shared at the lower right, something of its own elsewhere."""
+    """A shared texture at the lower right, an individual one elsewhere."""
     pixels = texture(own)
     pixels[96:, 96:] = texture(shared)[96:, 96:]
     return ImageArray(pixels, Modality.RADIOGRAPH)
 
 
 def test_the_heatmap_marks_identical_areas_of_two_images(model: AttentionModel) -> None:
-    """A quarter of each is shared, and heat that knew nothing would put a quarter there."""
+    """A quarter of each is shared, which an uninformative heatmap would give a quarter of the heat."""
     half, shares = SIZE // 2, []
     for pair in range(4):
         heat = attention_maps(model, picture(2 * pair, 20 + pair), picture(2 * pair + 1, 20 + pair)).heat

@@ -1,4 +1,4 @@
-"""Whichever network a process opens first, the thread that reads text counts values next to zero as zero."""
+"""The text reading thread flushes denormal numbers to zero, whichever network a process opens first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model folder is what was written, or it is refused."""
+"""A model folder is as written, or it is rejected."""
 
 from __future__ import annotations
 

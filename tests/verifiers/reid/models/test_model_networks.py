@@ -1,4 +1,4 @@
-"""The networks, their ONNX graphs, and the weights they start from."""
+"""The networks, their ONNX graphs, and their initial weights."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_resnet_50_has_the_published_names_and_size() -> None:
     from medsanitize.verifiers.reid.models.networks.resnet import ResNet
 
     state = ResNet().state_dict()
-    # 25,557,032 of torchvision's documentation less the classifier's 2,049,000.
+    # 25,557,032 parameters in torchvision's documentation, less the classifier's 2,049,000.
     assert sum(value.numel() for name, value in state.items() if _is_weight(name)) == 23_508_032
     assert {"conv1.weight", "layer1.0.downsample.1.bias", "layer3.5.conv2.weight"} < set(state)
     assert state["layer4.2.bn3.weight"].shape == (2048,)

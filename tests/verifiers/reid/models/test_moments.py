@@ -1,4 +1,4 @@
-"""Second moments of local features: the network of the recipe for a CPU, and what it learns."""
+"""Second-order pooling of local features: the network of the CPU recipe, and its training."""
 
 from __future__ import annotations
 

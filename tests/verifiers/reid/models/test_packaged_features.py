@@ -1,4 +1,4 @@
-"""The features that need no training."""
+"""The packaged features, which need no training."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_packaged_network_matches_its_reference_implementation() -> None:
 
 
 def test_the_common_component_of_phantoms_is_removed() -> None:
-    """Features that never fall below zero point one way; centred ones do not."""
+    """Non-negative features all point in one direction; centered ones do not."""
     vectors = packaged_retrieval(Modality.RADIOGRAPH).embed(
         [ImageArray(wave(seed), Modality.RADIOGRAPH) for seed in range(4)]
     )

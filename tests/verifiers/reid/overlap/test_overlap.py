@@ -1,4 +1,4 @@
-"""The comparison of datasets: what is found, what is concluded, and when nothing may be."""
+"""The comparison of datasets: matches, verdicts, and when no verdict is possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHARED = range(5, 11)
 
 @dataclass(frozen=True)
 class Coarse:
-    """A retrieval model: the picture at 8 x 8 pixels. Good enough for patients that are noise."""
+    """A retrieval model: the picture at 8 x 8 pixels, sufficient for patients that are noise."""
 
     digest: str = "c" * 64
     modality: Modality = Modality.RADIOGRAPH
@@ -64,7 +64,7 @@ MODELS = Models({Modality.RADIOGRAPH: Coarse(), Modality.SLIDE: Coarse(modality=
 
 
 def picture(patient: int, visit: int) -> Any:
-    """A face of noise for each patient, shifted grey and noise for each visit: no two are copies."""
+    """A noise image per patient, with another gray level and noise per visit: no two are copies."""
     of_patient = np.random.default_rng(patient).random((8, 8)).repeat(8, 0).repeat(8, 1)
     of_visit = np.random.default_rng([patient, visit]).random((SIZE, SIZE))
     return (255 * (0.55 * of_patient + 0.45 * of_visit)).astype(np.uint8)
@@ -96,7 +96,7 @@ def side_of(root: Path, title: str, *, labelled: bool = True) -> Dataset:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two datasets that share nobody, and one that shares six patients (other visits) with the first."""
+    """Two disjoint datasets, and one that shares six patients (other visits) with the first."""
     base = tmp_path_factory.mktemp("sides")
     apart = {"a": range(70), "b": range(100, 165), "few": range(200, 220)}
     made = {name: folder_of(base / name, patients) for name, patients in apart.items()}
@@ -110,7 +110,7 @@ _LOOKS: dict[Path, ImageFingerprint] = {}
 
 
 def visit(batches: Any) -> Any:
-    """Look at each file once in this module: the vectors of both models are the same."""
+    """Fingerprint each file once per module: the embeddings of both models are equal."""
     for batch in batches:
         new = [image for image in batch if image.path not in _LOOKS]
         _LOOKS.update(zip((image.path for image in new), fingerprint_images(new, MODELS), strict=True))

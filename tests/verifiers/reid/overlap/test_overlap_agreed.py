@@ -1,4 +1,4 @@
-"""Two thresholds at once: what both models overlook together is bounded, and they let less chance through."""
+"""Joint thresholds: the combined miss rate is bounded, and false matches are fewer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOM = 0.05
 
 
 def people(count: int, seed: int, *, alike: float = 0.5) -> CalibrationPairs:
-    """Two images of each patient, and a pair with the next one, which lies 3 deviations off."""
+    """Two images of each patient, and a pair with the next one at a distance of 3 deviations."""
     random = np.random.default_rng(seed)
     names = np.arange(count)
     shared = random.normal(size=(2, count)) * math.sqrt(alike)

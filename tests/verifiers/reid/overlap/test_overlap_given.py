@@ -1,4 +1,4 @@
-"""A calibration in a file serves the models it is of and no others: by theirs, nothing might match."""
+"""A calibration file applies only to its models: with other scores, nothing might match."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHEST, SLIDE = Modality.RADIOGRAPH, Modality.SLIDE
 
 @dataclass(frozen=True)
 class Named:
-    """What a comparison asks of a model before it looks: its digest."""
+    """The part of a model that a comparison needs before computing fingerprints: its digest."""
 
     digest: str
 

@@ -1,4 +1,4 @@
-"""When matches of a model prove that two sides overlap, and when they may be chance."""
+"""When matches prove that two datasets overlap, and when they may be chance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHEST = Modality.RADIOGRAPH
 
 
 def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Thresholds:
-    """A limit that overlooks at most 2 % and matches ``share`` of the pairs by chance."""
+    """A threshold that misses at most 2 % and matches ``share`` of the pairs by chance."""
     lower, upper = clopper_pearson(errors, of)
     matches = Rate(share, errors, of, min(lower, share), max(upper, share))
     misses = Rate(0.0, 0, 200, *clopper_pearson(0, 200))
@@ -44,7 +44,7 @@ def limit(share: float, errors: int, of: int, pairs: int = 14_280) -> Thresholds
 def evidence(
     matched: int, by_chance: float, known: Thresholds, within: int = 0, *, strict: int | None = None
 ) -> Evidence:
-    """So many of 14,400 pairs of patients match, all or ``strict`` of them for sure."""
+    """A number of 14,400 pairs of patients match, all or ``strict`` of them strictly."""
     return Evidence(
         copies={},
         ids=0,
@@ -106,7 +106,7 @@ def test_for_datasets_of_different_size_few_cross_matches_suffice() -> None:
 
 
 def test_random_splits_are_called_overlapping_at_most_at_the_stated_rate() -> None:
-    """Nine accidents among 60 patients, divided at random 200 times."""
+    """Nine false matches among 60 patients, split at random 200 times."""
     found = []
     for number in range(200):
         draw = np.random.default_rng(number)
@@ -130,7 +130,7 @@ def test_scoring_all_pairs_misses_none_in_the_search() -> None:
 
 
 def calibrated(genuine: NDArray[np.float64], strangers: int) -> Calibration:
-    """A model that scores two images of a patient as given, and strangers below one half."""
+    """A model that scores genuine pairs as given, and impostor pairs below one half."""
     draw, patients = np.random.default_rng(2), len(genuine)
     first = np.r_[np.arange(patients), draw.integers(0, patients // 2, strangers)]
     second = np.r_[np.arange(patients), draw.integers(patients // 2, patients, strangers)]
@@ -179,7 +179,7 @@ def test_one_strict_match_requires_manual_review() -> None:
 
 
 def test_unexpected_possible_matches_require_manual_review_without_a_strict_one() -> None:
-    """Images less like those of the calibration would look so, and its bounds would not hold."""
+    """Images unlike those of the calibration would give such matches, and its bounds would not hold."""
     verdict = conclude("A", "B", evidence(3, 0.13, limit(0.0, 0, 150, pairs=100_000), strict=0))
     assert (verdict.result, verdict.miss) == ("inconclusive", None)
     assert "manual review required" in verdict.sentence

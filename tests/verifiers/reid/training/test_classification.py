@@ -1,4 +1,4 @@
-"""Classifiers: from a table with a column of classes to a model folder that says them."""
+"""Classifiers: from a table with a class column to a model folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def picture(kind: int, seed: int) -> Image.Image:
 
 
 def write_table(folder: Path, classes: Sequence[str]) -> Path:
-    """One image a patient and class; the looks alternate."""
+    """One image per patient and class, with alternating appearance."""
     rows = [("file", "patient_id", "finding", "view")]
     for place, name in enumerate(classes):
         picture(place % 2, place).save(folder / f"{place}.png")

@@ -15,7 +15,7 @@ from PIL import Image
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Eight patients with two images each, in a table with names of its own."""
+    """Eight patients with two images each, in a table with nonstandard column names."""
     rows = []
     for place in range(16):
         pixels = np.random.default_rng(place // 2).integers(0, 255, (24, 24)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""What the loop of a training is made of."""
+"""Parts of the training loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a stopped training are taken from the disk, and none is computed twice."""
+"""Rows of a stopped training are read from disk, and none is computed twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Stop(Exception): ...
 
 
 def rows_until(last: int, computed: list[int], file: Path) -> NDArray[np.float32]:
-    """Ten rows in threes, each its own number; the machine stops when the row ``last`` is asked for."""
+    """Ten rows in batches of three, each its own number; the process stops at the row ``last``."""
 
     def compute(places: range) -> NDArray[np.float32]:
         if last in places:

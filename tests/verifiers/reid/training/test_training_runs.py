@@ -1,4 +1,4 @@
-"""Whole trainings, tiny: what they write, refuse and resume."""
+"""Whole trainings, tiny: what they write, reject and resume."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Whole:
 
 
 class Listener:
-    """Hears everything, and asks to stop after so many steps."""
+    """Records all progress, and cancels after a number of steps."""
 
     def __init__(self, steps: int = 10**9) -> None:
         self.number = 0
@@ -65,7 +65,7 @@ class Listener:
 
 
 def write_images(root: Path, patients: list[int]) -> Path:
-    """Noise that is alike for a patient, one image an entry, with its table."""
+    """Noise that is similar for a patient, one image per entry, with its table."""
     rows = []
     for place, patient in enumerate(patients):
         own = np.random.default_rng(patient).integers(40, 160, (12, 12))
@@ -85,7 +85,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module", params=[ModelKind.RETRIEVAL, ModelKind.VERIFICATION])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """One training a kind, from beginning to end."""
+    """One complete training per kind."""
     table = write_images(tmp_path_factory.mktemp("whole"), PATIENTS)
     listener = Listener()
     made = run(table, request.param, "model", listener)
