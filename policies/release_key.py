@@ -148,6 +148,13 @@ def read_private_file(path: Path, *, name: str, remedy: str) -> bytes:
 def write_private_file(path: Path, content: bytes) -> None:
     """Create a file of mode 0600 durably; existing files are never overwritten.
 
+    Parameters
+    ----------
+    path : Path
+        The file to create, in an existing folder.
+    content : bytes
+        The whole content.
+
     Raises
     ------
     KeyMaterialError

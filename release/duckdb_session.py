@@ -70,7 +70,24 @@ def table_rows(path: Path) -> RecordBatchReader:
 def sorted_rows(
     db: DuckDBPyConnection, path: Path, columns: Sequence[str], page: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield pages of the rows of a Parquet file, sorted by columns with nulls first."""
+    """Yield pages of the rows of a Parquet file, sorted by columns with nulls first.
+
+    Parameters
+    ----------
+    db : DuckDBPyConnection
+        An open `duckdb_session`.
+    path : Path
+        The Parquet file.
+    columns : sequence of str
+        Names of the columns to sort by.
+    page : int
+        Maximum number of rows per page.
+
+    Yields
+    ------
+    list of tuple
+        Values of all columns of each row, in the order of the file's schema.
+    """
     order = ", ".join(f"{quote_identifier(name)} NULLS FIRST" for name in columns)
     db.register("waiting", table_rows(path))
     found = db.execute(f"SELECT * FROM waiting ORDER BY {order}")  # noqa: S608  names are quoted

@@ -107,7 +107,25 @@ class Vault:
 def insert_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, batch: Embeddings, part: int, vault: Vault
 ) -> None:
-    """Encrypt a batch and insert it as one part."""
+    """Encrypt a batch and insert it as one part.
+
+    Parameters
+    ----------
+    db : sqlite3.Connection
+        The database of the registry, in a transaction.
+    number : int
+        Row id of the release.
+    root : str
+        SHA-256 (hex) of its RELEASE.json, to which the part is bound.
+    model : str
+        Digest that identifies the models.
+    batch : Embeddings
+        At most `PART` images.
+    part : int
+        Position of the batch.
+    vault : Vault
+        Encrypts the batch.
+    """
     content = vault.seal(_packed(batch), associated_data(root, model, batch.modality, part))
     row = (number, model, batch.modality, part, content)
     db.execute("INSERT INTO embedding VALUES (?, ?, ?, ?, ?)", row)
@@ -116,7 +134,13 @@ def insert_embeddings(
 def select_embeddings(
     db: sqlite3.Connection, number: int, root: str, model: str, modality: str, vault: Vault
 ) -> Iterator[Embeddings]:
-    """Decrypt the parts of a release, in order."""
+    """Decrypt the parts of a release, in order; parameters as for `insert_embeddings`.
+
+    Raises
+    ------
+    KeyMaterialError
+        A part was encrypted under another key, or was modified.
+    """
     rows = db.execute(
         "SELECT part, sealed FROM embedding WHERE release = ? AND model = ? AND modality = ? ORDER BY part",
         (number, model, modality),

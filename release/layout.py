@@ -92,18 +92,44 @@ def release_path(path: Path, release: Path) -> str:
 
 
 def staged_path(patient: str, study: str, series: str, instance: str, suffix: str) -> str:
-    """Return the path of a released object, relative to the release."""
+    """Return the path of a released object, relative to the release.
+
+    Parameters
+    ----------
+    patient, study, series, instance : str
+        Pseudonyms; study and series may be empty.
+    suffix : str
+        Suffix of the file name, without dot.
+    """
     # Some SOP classes (such as hanging protocols) belong to no study or series.
     return f"{DATA}/{patient}/{study or NOT_ONE}/{series or NOT_ONE}/{instance}.{suffix}"
 
 
 def part_path(main: str, suffix: str, name: str) -> str:
-    """Return the path of a file of a multi-file object; ``name`` is its suffix to the name of the object."""
+    """Return the path of a file of a multi-file object.
+
+    Parameters
+    ----------
+    main : str
+        Path of the main file.
+    suffix : str
+        Suffix of the main file, without dot.
+    name : str
+        What follows the name of the object in the name of the part.
+    """
     return main.removesuffix(f".{suffix}") + name
 
 
 def all_paths(names: Sequence[str], parts: str) -> Iterator[str]:
-    """Yield all files of a row: ``names`` are its pseudonyms and suffix, ``parts`` its column ``p_parts``."""
+    """Yield the paths of all files of an object, the main file first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Pseudonyms of patient, study, series and instance, and the suffix.
+    parts : str
+        Names of the other files (see `part_path`), one per line.
+    """
     main = staged_path(*names)
     yield main
     yield from (part_path(main, names[4], part) for part in parts.splitlines())

@@ -340,7 +340,22 @@ def read_rows(folder: Path) -> Iterator[ObjectRow]:
 def read_batches(
     path: Path, schema: pa.Schema, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read one manifest file in batches; raises as `read_objects`."""
+    """Read one manifest file in batches, verifying page checksums.
+
+    Parameters
+    ----------
+    path : Path
+        The Parquet file.
+    schema : pa.Schema
+        ``OBJECT_SCHEMA`` or ``PATIENT_SCHEMA``; the file must have exactly this schema.
+    columns : sequence of str, optional
+        Columns to read; by default all.
+
+    Raises
+    ------
+    IntegrityError
+        The file is missing, truncated or of another schema, or a page does not match its checksum.
+    """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not file.schema_arrow.equals(schema):

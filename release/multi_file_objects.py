@@ -44,6 +44,13 @@ def parts_to_json(parts: Sequence[FilePart]) -> str | None:
 def read_parts(path: str, column: str | None) -> Iterator[tuple[str, int, str]]:
     """Yield path, size and digest of each file of a multi-file object, from its manifest row.
 
+    Parameters
+    ----------
+    path : str
+        Column ``path`` of the row: the main file.
+    column : str or None
+        Column ``parts`` of the row; None for an object of one file, which yields nothing.
+
     Raises
     ------
     ValueError

@@ -57,6 +57,16 @@ def _bits(flags: Iterable[Any]) -> pa.Buffer:
 def read_record_batches(
     file: pq.ParquetFile, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read a file in batches of at most ``rows`` rows, none of which spans two row groups."""
+    """Read a Parquet file in batches.
+
+    Parameters
+    ----------
+    file : pq.ParquetFile
+        The open file.
+    rows : int
+        Maximum number of rows per batch; no batch spans two row groups.
+    columns : sequence of str, optional
+        Columns to read; by default all.
+    """
     for group in range(file.num_row_groups):
         yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False)

@@ -270,6 +270,15 @@ class Registry:
     def embeddings(self, entry: RegistryEntry, model: str, vault: Vault) -> Iterator[Embeddings]:
         """Yield the embeddings of a release, by modality.
 
+        Parameters
+        ----------
+        entry : RegistryEntry
+            The release.
+        model : str
+            Digest that identifies the models.
+        vault : Vault
+            Decrypts the embeddings.
+
         Raises
         ------
         KeyMaterialError

@@ -102,6 +102,17 @@ def write_controller_report(
 ) -> None:
     """Write the report of the data controller, which also shows relations to other objects and releases.
 
+    Parameters
+    ----------
+    path : Path
+        The file to write. It must not be published.
+    summary : Summary
+        The public account of the run.
+    links : sequence of ObjectRelation
+        Relations to show.
+    signer : str, optional
+        Key id of the signer; None if the release is unsigned.
+
     Raises
     ------
     EnvironmentFailure

@@ -162,6 +162,11 @@ def plausible_code(scheme: str, value: str) -> bool:
     Codes of private schemes are never plausible. Neither are those of schemes with plain numbers and no check
     digit (RXNORM, NDC, PubChem, ...), where a record number would pass; short numbers of FMA, CPT and ICD-9
     are accepted.
+
+    Parameters
+    ----------
+    scheme, value : str
+        CodingSchemeDesignator and CodeValue, stripped.
     """
     designator = _designator(scheme)
     if (designator, value) in _meanings():

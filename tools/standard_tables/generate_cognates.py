@@ -144,7 +144,15 @@ MOST_SPELLINGS = 40
 
 
 def cognates(language: str, lists: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return words of a language that are respelled English words or words of neighboring languages."""
+    """Return words of a language that are respelled English words or words of neighboring languages.
+
+    Parameters
+    ----------
+    language : str
+        One of ``LANGUAGES``.
+    lists : mapping of str to frozenset of str
+        Word lists by language.
+    """
     tried = {*_from_english(language, lists["en"]), *_from_neighbours(language, lists)}
     return frozenset(
         form for one in sorted(tried) for form in _accented(one, language) if is_word(form, language)

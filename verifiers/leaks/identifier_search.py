@@ -319,7 +319,17 @@ def build_identifier_search(
 
 
 def stands_alone(buffer: bytes | mmap.mmap, hit: IdentifierHit, low: int, high: int) -> bool:
-    """Whether a hit within ``buffer[low:high]`` is a separate word, as its category requires."""
+    """Whether a hit is a separate word, as its category requires.
+
+    Parameters
+    ----------
+    buffer : bytes or mmap
+        The searched bytes.
+    hit : IdentifierHit
+        A hit in them.
+    low, high : int
+        Range of the value that contains the hit; bytes outside are not adjacent to it.
+    """
     if hit.rule in ("uid", "address", "institution", "text"):
         return True
     raw = bytes(buffer[hit.start : hit.end])

@@ -80,7 +80,17 @@ class PatientSearch:
 def build_patient_search(
     own: Collection[KnownValue], vocabulary: frozenset[str], cache: dict[frozenset[KnownValue], PatientSearch]
 ) -> PatientSearch:
-    """Build the matcher of a patient, or return it from ``cache``."""
+    """Build the matcher of a patient, or return it from a cache.
+
+    Parameters
+    ----------
+    own : collection of KnownValue
+        Known values of the patient and study.
+    vocabulary : frozenset of str
+        Words, folded, that are common in DICOM.
+    cache : dict
+        Matchers by frozenset of known values; emptied when it has 32 entries.
+    """
     key = own if isinstance(own, frozenset) else frozenset(own)
     found = cache.get(key)
     if found is None:

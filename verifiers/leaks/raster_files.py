@@ -96,7 +96,22 @@ def audit_raster(
 
 
 def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[Finding, ...]:
-    """Audit the bytes of a released picture; ``suffix`` is that of its file, such as ``.png``."""
+    """Audit the bytes of a released picture.
+
+    Parameters
+    ----------
+    data : bytes
+        Content of the file.
+    suffix : str
+        Suffix of the file: ``.png``, ``.jpg`` or ``.tif``.
+    search : IdentifierSearch
+        The run-wide search.
+
+    Returns
+    -------
+    tuple of Finding
+        As for `audit_raster`.
+    """
     findings = set[Finding]()
     try:
         {".png": _check_png, ".jpg": _check_jpeg, ".tif": _check_tiff}[suffix](data)

@@ -183,7 +183,24 @@ def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
     """Search an evidence file (manifest, report, JSON, log) for the identifiers of the run.
 
     Parquet files are searched as bytes and as decoded text. IDs of digits only count from 8 digits, since
-    counts and sizes are numbers, too. The location of findings is ``file``.
+    counts and sizes are numbers, too.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    search : IdentifierSearch
+        The run-wide search.
+
+    Returns
+    -------
+    tuple of Finding
+        Rules found, sorted; the location is always ``file``.
+
+    Raises
+    ------
+    IntegrityError
+        A Parquet file cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(MAPPED_BYTES + 1)

@@ -109,7 +109,22 @@ def audit_slide(staged: StagedSlide, *, search: IdentifierSearch) -> tuple[Findi
 def read_slide(
     staged: StagedSlide, *, search: IdentifierSearch
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """Audit a slide as `audit_slide` does; also return its `tile_digests`, computed in the same pass."""
+    """Audit a slide and digest its tiles in one pass.
+
+    Parameters
+    ----------
+    staged : StagedSlide
+        The slide.
+    search : IdentifierSearch
+        The run-wide search.
+
+    Returns
+    -------
+    findings : tuple of Finding
+        As for `audit_slide`.
+    digests : tuple of str
+        As for `tile_digests`.
+    """
     findings: set[Finding] = set()
     sums: dict[Path, str] = {}
     joined: list[bytes] = []

@@ -107,7 +107,20 @@ def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
-    """Yield the rules that bytes outside the tiles violate, such as ``date`` or ``source-text``."""
+    """Yield the rules that bytes outside the tiles violate.
+
+    Parameters
+    ----------
+    outside : bytes
+        All bytes outside the tiles.
+    tokens : frozenset of bytes
+        Identifying words of the source (see `identifying_words`).
+
+    Yields
+    ------
+    str
+        ``date``, ``guid``, ``source-text``, ``metadata``, ``picture``, ``coded-text`` or ``packed-text``.
+    """
     yield from _in_text(outside, tokens)
     for wide in _WIDE.findall(outside):
         yield from _in_text(wide[::2], tokens)

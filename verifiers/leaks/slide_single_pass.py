@@ -121,7 +121,17 @@ def sums_of(data: bytes | mmap.mmap, tiles: Sequence[Range]) -> bytes:
 
 
 def head_of(data: bytes | mmap.mmap, start: int, end: int, last: bytes) -> bytes:
-    """Return a JPEG up to its first scan, or `NO_HEAD`; ``last`` is the result for the previous tile."""
+    """Return a JPEG up to and including the marker of its first scan, or `NO_HEAD`.
+
+    Parameters
+    ----------
+    data : bytes or mmap
+        The file.
+    start, end : int
+        Range of the tile.
+    last : bytes
+        Result for the previous tile; most tiles begin equally.
+    """
     # Most tiles begin like the previous one; a comparison is faster than a search.
     if last and data[start : min(start + len(last), end)] == last:
         return last
