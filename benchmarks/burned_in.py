@@ -69,6 +69,8 @@ SIZES = (8, 9, 10, 11, 12, 14, 18, 26, 40)
 INKS = (0.1, 0.18, 0.3, 0.5, 0.8, 1.0)
 ANGLES = (0, 0, 0, 90, 180, 270)
 STYLES = ("plain", "plain", "plain", "outlined", "boxed")
+# Anti-aliased borders may remain; a word that a neighboring blank overlaps slightly still counts
+# as kept.
 WHOLE, KEPT = 0.97, 0.2
 LEAST = 0.9
 # Contrast between ink and background, in standard deviations of the background, from which a line counts.
@@ -167,6 +169,7 @@ def picture(rng: np.random.Generator) -> tuple[Frame, list[Drawn]]:
     frame = GROUNDS[kind](rng, rows, columns)
     taken: Mask = np.zeros(frame.shape, bool)
     drawn = []
+    # Seven identifying lines and three device labels, so that most of a picture tests recall.
     for turn in range(10):
         one = draw(rng, frame, taken, identifies=turn < 7, ground=kind)
         if one is not None:
@@ -178,6 +181,7 @@ def draw(
     rng: np.random.Generator, frame: Frame, taken: Mask, *, identifies: bool, ground: str
 ) -> Drawn | None:
     """Draw one text in a free area; ``None`` if there is no room or it would be illegible."""
+    # Device labels are drawn upright and at least 12 pixels high, as devices do.
     language = str(rng.choice(list(LINES))) if identifies else "machine"
     text = str(rng.choice(LINES[language] if identifies else WORDS))
     font, size = str(rng.choice(list(fonts()))), int(rng.choice(SIZES if identifies else SIZES[4:]))
@@ -190,6 +194,7 @@ def draw(
         return None
     area, at_border = place
     under = frame[area].astype(float)
+    # Differences of neighboring pixels measure noise without the slope of the anatomy.
     level, grain = float(under.mean()), float(np.diff(under, axis=1).std())
     bright = bool(rng.integers(2)) if 255 * ink < min(level, 255 - level) else level < 128
     value = level + 255 * ink * (1 if bright else -1)
@@ -204,6 +209,7 @@ def draw(
     frame[area] = np.round(under * (1 - glyphs) + value * glyphs).astype(np.uint8)
     taken[area] = True
     mask: Mask = np.zeros(frame.shape, bool)
+    # Without the anti-aliased border, whose pixels are mostly background.
     mask[area] = glyphs > 0.45
     properties = {
         **{"angle": f"{angle:3}", "font": font, "size": f"{size:2}", "ground": ground, "language": language},
@@ -225,6 +231,7 @@ def somewhere(
         border = bool(rng.integers(3) == 0)
         if border:
             top = 0 if rng.integers(2) else rows - shape[0]
+        # The margin keeps neighboring texts separate.
         around = taken[max(0, top - 12) : top + shape[0] + 12, max(0, left - 40) : left + shape[1] + 40]
         if not around.any():
             return np.s_[top : top + shape[0], left : left + shape[1]], border

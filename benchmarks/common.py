@@ -38,6 +38,7 @@ def medsanitize(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProces
 
 def installed() -> dict[str, str]:
     """Environment in which bytecode is compiled once, as by an installer, and not at every start."""
+    # Compiling at every start would be counted as start-up of the product.
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -73,6 +74,7 @@ def prepare(folder: Path, inputs: Path, preset: str) -> Path:
         "keys: {file: ./release.key}\n"
     )
     key = folder / "release.key"
+    # A fixed key, so that releases are reproducible.
     key.write_bytes(bytes((7 * place + 11) % 256 for place in range(64)))
     key.chmod(0o600)
     return policy
@@ -104,6 +106,8 @@ def views(path: Path) -> Iterator[bytes]:
     data = path.read_bytes()
     yield data
     if b"1.2.840.10008.1.2.1.99" in data[:1000]:
+        # The data set follows the file meta, whose length is in the first element after preamble and
+        # prefix.
         start = 144 + int.from_bytes(data[140:144], "little")
         yield zlib.decompressobj(-15).decompress(data[start:])
     if path.suffix == ".parquet":
@@ -122,6 +126,7 @@ def survivors(paths: Iterable[Path], markers: Sequence[bytes], root: Path) -> li
         for view in views(path):
             hits = automaton.find_matches_as_indexes(view, overlapping=True)
             found.update((str(path.relative_to(root)), number) for number, _, _ in hits)
+        # File names are part of a release and may leak as well.
         names = automaton.find_matches_as_indexes(str(path.relative_to(root)).encode(), overlapping=True)
         found.update((str(path.relative_to(root)), number) for number, _, _ in names)
     return sorted(found)

@@ -28,6 +28,7 @@ def make_small(folder: Path, count: int) -> None:
     data_set = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
     pixels = bytearray(data_set.PixelData)
     for number in range(count):
+        # Four bytes suffice to make the images distinct, so that none is a duplicate.
         pixels[:4] = number.to_bytes(4, "little")
         data_set.PixelData = bytes(pixels)
         _named(data_set, "small", number, number // 100)
@@ -45,6 +46,7 @@ def make_big(folder: Path, count: int) -> None:
         data_set.NumberOfFrames, data_set.PixelRepresentation = 30, 0
         data_set.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
         data_set.PixelData = (ramp + rng.integers(0, 64, ramp.shape)).astype("<u2").tobytes()
+        # PS3.5 Annex A.2: more than 8 bits allocated requires OW.
         data_set["PixelData"].VR = "OW"
         if number % 5 == 4:
             data_set.compress(RLELossless, generate_instance_uid=False)
@@ -115,5 +117,6 @@ def _element(tag: int, vr: bytes, value: str | int) -> bytes:
         raw = struct.pack("<H", value)
     else:
         raw = value.encode("ascii")
+        # PS3.5 section 6.2: UIDs are padded with a null byte, other strings with a space.
         raw += (b"\0" if vr == b"UI" else b" ") * (len(raw) % 2)
     return struct.pack("<HH2sH", tag >> 16, tag & 0xFFFF, vr, len(raw)) + raw

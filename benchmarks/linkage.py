@@ -43,6 +43,7 @@ def make(out: Path, seeds: int) -> Path:
             name = f"{seed}-{one['file']}"
             shutil.move(made / "pairs" / one["file"], slides / name)
             rows.setdefault(one["kind"], []).append((name, f"{seed}-{one['case']}"))
+        # Only the pairs are used; the slides of all seeds would fill the disk.
         shutil.rmtree(made)
     for kind, files in rows.items():
         with (out / f"{kind}.csv").open("w", newline="") as file:

@@ -53,6 +53,7 @@ class Draw:
 
 def trained(out: Path, patients: int) -> tuple[Path, Path]:
     """Train both models on phantoms that occur in no draw."""
+    # Seed 1 is used for training only; draws begin at seed 100.
     write_chests(out / "train", range(patients), visits=(2, 3), seed=1)
     table = ("--labels", out / "train" / "labels.csv")
     folders = out / "model", out / "verifier"
@@ -91,11 +92,13 @@ def drawn(out: Path, number: int, patients: int, share: float, model: Path, veri
     folder = out / f"draw-{number}"
     shared = max(round(share * patients), 1)
     for place, name in enumerate("ABC"):
+        # Neighboring datasets overlap by ``shared`` patients; A and C do not.
         start = place * (patients - shared)
         people = range(start, start + patients)
         write_chests(folder / name, people, visits=VISITS, first=place * LATER, seed=100 + number)
     result = compared(folder, model, verifier)
     named = matches(folder / "found")
+    # Patient numbers are the same in all datasets.
     true = {match for match in named if match[1] == match[2]}
     return Draw(2 * shared, len(true), len(named - true), 3 * patients * patients - 2 * shared, result)
 

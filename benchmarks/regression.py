@@ -32,6 +32,7 @@ BANDS = {"sanitize": (0.03, 0.12), "whole run": (0.08, 0.3)}
 
 def one_round(source: Path, scratch: Path) -> dict[str, float]:
     """Ratios of one round."""
+    # Garbage of the previous round would be collected in this one.
     gc.collect()
     yardstick = read_touch_write(source, scratch / "pydicom")
     gc.collect()
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "export"
         make_small(source, given.files)
+        # Imports and caches count in the first round only.
         one_round(source, Path(folder) / "warm-up")
         each = [one_round(source, Path(folder) / str(number)) for number in range(given.rounds)]
     ratios = {name: round(statistics.median(one[name] for one in each), 4) for name in BANDS}

@@ -75,6 +75,7 @@ def synthetic(worker: Worker, count: int) -> Iterator[tuple[object, ...]]:
 
 def _pixels(number: int) -> bytes:
     """Every hundredth object has the pixels of the one before."""
+    # One percent of duplicates, so that the deduplicate stage has groups to decide.
     return sha256(b"%d" % (number - (number % 100 == 99))).digest()[::-1]
 
 
@@ -103,6 +104,7 @@ def fill(state: State, worker: Worker, count: int) -> None:
     batch = []
     for row in synthetic(worker, count):
         batch.append(row)
+        # As in the stages: larger transactions would be faster than a run.
         if len(batch) == 512:
             state.write(INSERT, batch)
             state.wrote(len(batch))
@@ -172,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for what, (wall, memory) in done.items()
     ]
     print(table((f"{given.rows:,} rows", "wall time", "peak memory until then", "on disk"), rows))
+    # ru_maxrss is a maximum over the life of the process, so later steps include earlier peaks.
     return int(peak() > MOST)
 
 

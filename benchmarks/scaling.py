@@ -84,7 +84,9 @@ class Watch(threading.Thread):
             one = waiting.pop()
             try:
                 where = Path("/proc") / str(one)
+                # The command name in parentheses may contain spaces and parentheses.
                 facts = (where / "stat").read_text().rpartition(")")[2].split()
+                # Kept per process, so that the time of ended processes counts (fields utime and stime).
                 self.used[one] = int(facts[11]) + int(facts[12])
                 resident += int(facts[21]) * PAGE
                 tasks = list((where / "task").iterdir())
@@ -129,6 +131,7 @@ def spend(policy: Path, workers: int, reached: Callable[[], bool], *, kill: bool
             except subprocess.TimeoutExpired:
                 if not until and reached():
                     watch.look()
+                    # Observed once per second, so the result is precise to a second of CPU time.
                     until = watch.cpu
                     if kill:
                         running.kill()
@@ -160,6 +163,7 @@ def sanitized(folder: Path) -> int:
     if not paths:
         return 0
     try:
+        # Read-only: a second writer could block the run that is measured.
         with sqlite3.connect(f"{paths[0].absolute().as_uri()}?mode=ro", uri=True) as db:
             count = db.execute("SELECT count(*) FROM objects WHERE outcome NOT NULL").fetchone()[0]
         db.close()
@@ -178,6 +182,7 @@ def one_run(out: Path, source: Path, objects: int, workers: int, *, kill: bool) 
         spent.append(spend(policy, workers, lambda: sanitized(folder) >= objects // 2, kill=True))
         if not spent[0].killed:
             sys.exit("The run ended before it could be killed half-way: a larger size takes long enough.")
+        # Written but not in the state: those are sanitized again after the kill.
         written = sum(1 for path in (folder / "release").rglob("*.dcm") if path.is_file())
         done = sanitized(folder)
         again = written - done
@@ -213,6 +218,7 @@ def measure(out: Path, sizes: Sequence[int], workers: Sequence[int], kill: Seque
     """Measure what is missing in OUT/figures.jsonl; return everything."""
     kept = out / "figures.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    # Rows of an earlier version of this script have other columns and are measured again.
     known = [Figures(**row) for row in rows if row.keys() == {one.name for one in fields(Figures)}]
     for size in sizes:
         wanted = [(count, False) for count in workers] + [(workers[0], True)] * (size in kill)
@@ -262,6 +268,7 @@ def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
     said = []
     for (workers, size), one in sorted(plain.items()):
         fewer = plain.get((workers, size // 10))
+        # Below this size fixed costs dominate, which hides growth.
         if fewer is not None and size > PART:
             ratio = one.peak / fewer.peak
             said.append(

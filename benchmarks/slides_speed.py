@@ -59,6 +59,7 @@ class Tiles:
         for _ in range(24):
             self.head, found = split(jpeg(tissue(source, TILE, TILE), restart_marker_rows=1))
             rows += found
+        # Restart markers cycle through RST0 to RST7, so each row exists with every marker.
         self.rows = [[row + bytes([0xFF, 0xD0 + n]) for row in rows] for n in range(8)]
         self.last = [row + b"\xff\xd9" for row in rows]
 
@@ -66,6 +67,7 @@ class Tiles:
         """Return another tile."""
         self.count += 1
         picked = (self.chance.choice(self.rows[n % 8]) for n in range(ROWS - 1))
+        # Numbered, so that no two tiles are equal.
         note = b"S26-004711 %12d" % self.count
         cut = (b"\xff\xfe" + (len(note) + 2).to_bytes(2, "big") + note,) if self.comments else ()
         return (self.head[:2], *cut, self.head[2:], *picked, self.chance.choice(self.last))
@@ -125,6 +127,7 @@ def make(path: Path, megabytes: int, *, comments: bool) -> None:
     side = max(8, int((megabytes * 1e6 / one / (1 + 1 / 16)) ** 0.5) // 4 * 4)
     source = np.random.default_rng(7)
     with path.with_suffix(".tiles").open("w+b") as image_data:
+        # Unlinked at once: the open file is freed even if the script is killed.
         path.with_suffix(".tiles").unlink()
 
         def put(tile: Tile) -> tuple[Copy]:
@@ -169,6 +172,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Sample until stopped."""
+        # Children are listed per thread; the run is started by the main thread.
         me = str(threading.main_thread().native_id)
         while not self.stopped.wait(0.03):
             self.peak = max([self.peak, *below(me)])
@@ -217,6 +221,7 @@ def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
     seconds[WHOLE] = time.perf_counter() - start
     watch.stopped.set()
     watch.join()
+    # Exit code 3 is permitted above to show this message instead of the log.
     if ran.code == 3 or len(ran.released()) != 1:
         sys.exit("The slide was not released: the figures would mislead.")
     seconds |= {f"of which {one['name']}": one["wall_seconds"] for one in ran.result["stages"]}

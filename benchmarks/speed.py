@@ -41,6 +41,7 @@ SET = ("PatientName", "PatientID", "PatientBirthDate", "InstitutionName", "Refer
 
 def children_cpu(work: Callable[[], object]) -> float:
     """CPU seconds that child processes used during ``work``."""
+    # RUSAGE_CHILDREN counts only children that have been waited for, as subprocess.run() does.
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     work()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -75,6 +76,7 @@ def peers(python: Path | None, scratch: Path) -> dict[str, Callable[[Path, Path]
         subprocess.run(
             ["openssl", *made, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
         )
+        # gdcmanon encrypts the original values and needs a certificate for it.
         call = ("gdcmanon", "-e", "-c", certificate, "--continue", "-r")
         found["gdcmanon"] = lambda source, target: tool(*call, "-i", source, "-o", target)()
     if python is not None:
@@ -103,6 +105,7 @@ def first_files(source: Path, scratch: Path) -> Path:
     if not folder.exists():
         folder.mkdir()
         syntaxes = {file: syntax_of(file) for file in sorted(source.iterdir())}
+        # What a tool loads for a transfer syntax belongs to its start-up.
         last = max(list(syntaxes.values()).index(syntax) for syntax in set(syntaxes.values()))
         for file in list(syntaxes)[: last + 1]:
             shutil.copy(file, folder)
@@ -130,6 +133,7 @@ def peer_cpu(call: Callable[[Path, Path], object], source: Path, scratch: Path) 
         target = scratch / f"peer-{number}"
         target.mkdir()
         spent.append(children_cpu(lambda folder=folder, target=target: call(folder, target)))  # type: ignore[misc]
+    # A tool that skips files would look fast.
     if len(list(target.rglob("*"))) < len(list(source.iterdir())):
         sys.exit("A peer did not write every file: the figures would mislead.")
     for folder in (scratch / "peer-0", scratch / "peer-1"):
@@ -143,6 +147,7 @@ def release(out: Path, source: Path, workers: int) -> tuple[Ran, float]:
     ran = run(out, source, "ps3.15-basic", workers=workers)
     wall = time.monotonic() - before
     staged = [stage["wall_seconds"] for stage in ran.result["stages"]]
+    # Stages exclude the start of the interpreter.
     return ran, sum(staged) or wall
 
 
@@ -194,6 +199,7 @@ def show(title: str, figures: dict[str, float], yardstick: str) -> str:
     rows: list[tuple[Any, ...]] = [
         (name, f"{value:.3f}", f"{value / figures[yardstick]:.3f}")
         for name, value in figures.items()
+        # Wall times are shown as the gain of a second worker only.
         if not name.startswith("wall")
     ]
     gain = figures["wall, 1 worker"] / figures["wall, 2 workers"]

@@ -29,6 +29,7 @@ _TOLD = re.compile(
     rb"(?i)(?:user|filename|title|imageid|barcode|scanscope id|serial\w*|s/n|slideid|computername|reference)"
     rb"\s*[=>]\s*\"?([A-Za-z0-9][^|\"<>\r\n\0]{4,60})"
 )
+# More occurrences in the source than a unique piece of a label or macro has.
 _REPEATED = 8
 
 
@@ -90,6 +91,7 @@ def markers(side: Path, export: Path) -> tuple[list[dict[str, str]], int]:
     sources: dict[str, bytes] = {}
     kept = []
     for one in listed:
+        # An AFI list refers to SVS files, which are in their folder.
         one["format"] = "svs" if one["format"] == "afi" else one["format"]
         if one["kind"] == "image":
             files = (path for path in sorted((export / one["format"]).rglob("*")) if path.is_file())
@@ -144,6 +146,7 @@ def scores(score: ModuleType, side: Path, export: Path, out: Path) -> Iterator[t
 def told_by(path: Path) -> set[bytes]:
     """Dates and values of identifying keys (people, devices, files) in the metadata of a real slide."""
     data = path.read_bytes()
+    # Removing null bytes turns UTF-16 texts into ASCII.
     plain = data.replace(b"\0", b"")
     found = set(_DATE.findall(plain)) | {value.strip() for value in _TOLD.findall(plain)}
     return {one for one in found | {path.stem.encode()} if len(one) > 5}
@@ -156,6 +159,7 @@ def real_ones(ran: Ran, slides: Sequence[Path]) -> Iterator[list[Any]]:
         new = names.get(path.name, "-")
         data = b"".join(one.read_bytes() for one in ran.data.glob(f"*/*/*/{new}*"))
         told = told_by(path)
+        # UTF-16 as well: several vendors store XML and INI texts in it.
         left = sum(one in data or one.decode("latin-1").encode("utf-16-le") in data for one in told)
         yield [path.suffix, f"{left} of {len(told)}", "released" if data else "not released"]
 
