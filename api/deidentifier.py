@@ -26,8 +26,8 @@ from medsanitize.pipeline.stages.audit import (
     removed_categories,
     uid_prefix,
 )
-from medsanitize.pipeline.stages.evidence import count_actions
 from medsanitize.pipeline.stages.resolve import is_safe_name, read_excluded, read_pseudonyms
+from medsanitize.pipeline.stages.tally import count_actions
 from medsanitize.pipeline.state.keys import patient_key
 from medsanitize.pipeline.storage.slide_files import is_slide_part
 from medsanitize.policies.model import Engine, Policy
@@ -393,7 +393,7 @@ class Deidentifier:
         from medsanitize.verifiers.leaks.raster_files import audit_picture
         from medsanitize.verifiers.leaks.scan_object import audit_parsed
 
-        removed = removed_categories(self._policy)
+        removed = removed_categories(self._policy.dicom.options)
         # Values that the policy keeps are no findings.
         own = frozenset(one for one in context.known if one.category in removed)
         search: IdentifierSearch = build_identifier_search(own, self._vocabulary)
@@ -402,9 +402,15 @@ class Deidentifier:
         expected = Expected(
             sha256=sha256(out).hexdigest(),
             pseudonym=record.patient,
-            uid_prefix=uid_prefix(self._policy),
-            private_creators=private_creators(self._policy),
-            allowed_dates=allowed_dates(self._policy, self._keys, context.patient, context.known),
+            uid_prefix=uid_prefix(self._policy.dicom.options, self._policy.pseudonyms.uid_root),
+            private_creators=private_creators(self._policy.dicom),
+            allowed_dates=allowed_dates(
+                self._policy.dicom.options,
+                self._policy.dicom.dates,
+                self._keys,
+                context.patient,
+                context.known,
+            ),
             kept_attributes=self._kept,
         )
         try:

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from common import fresh, machine, table
 from medsanitize.pipeline.engines.worker import Setup, Worker
+from medsanitize.pipeline.sequence import earlier_releases, manifests_stage
 from medsanitize.pipeline.stages.deduplicate import judge_duplicates, settle_contests
-from medsanitize.pipeline.stages.evidence import write_manifests
+from medsanitize.pipeline.stages.manifests import write_manifests
 from medsanitize.pipeline.stages.tables import write_ordered
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.records import seal_record
@@ -145,10 +146,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done[what] = timed(work), peak()
 
     do("fill the state", lambda: fill(state, worker, given.rows))
-    do("settle contests, put in order", lambda: settle_contests(state, policy, None))
-    do("judge duplicates", lambda: judge_duplicates(state, policy, None))
+    do("settle contests, put in order", lambda: settle_contests(state, policy.deduplicate.bytes, None))
+    do(
+        "judge duplicates",
+        lambda: judge_duplicates(state, policy.deduplicate, earlier_releases(policy), None),
+    )
     do("count outcomes", lambda: state.count("outcome = 'released'"))
-    do("write both manifests", lambda: write_manifests(state, subkeys, policy, out))
+    do("write both manifests", lambda: write_manifests(manifests_stage(policy), state, subkeys, out))
     do("read the manifest", lambda: sum(batch.num_rows for batch in read_objects(out)))
     state.close()
     root = {"name": "rows", "version": "1.0", "mode": "pseudonymous", "supersedes": None}

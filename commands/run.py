@@ -109,7 +109,7 @@ def run(
             )
         options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
         loaded = _load(policy, registry, engine)
-        check_return_file(account, loaded)
+        check_return_file(account, (*loaded.inputs, loaded.output))
         result = _go(loaded, options, planned=False, log_json=log_json, account=account)
     return _show(result, as_json)
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from medsanitize.errors import FoldersInUse, UsageError
 from medsanitize.pipeline.engines.shared_storage import SEEN
-from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
+from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.storage.open import target_of
-from medsanitize.policies.model import Policy
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
-def check_paths(policy: Policy) -> None:
+def check_paths(inputs: Iterable[object], workspace: Workspace) -> None:
     """Refuse inputs that do not exist and roots that lie in one another.
 
     Raises
@@ -28,24 +27,24 @@ def check_paths(policy: Policy) -> None:
     UsageError
         With what to change.
     """
-    inputs = [path.resolve() for path in policy.inputs if isinstance(path, Path)]
-    for path in inputs:
+    folders = [path.resolve() for path in inputs if isinstance(path, Path)]
+    for path in folders:
         if not path.exists():
             raise UsageError("inputs: a folder does not exist", "Correct the path in the policy")
         if not os.access(path, os.R_OK):
             raise UsageError("inputs: a folder may not be read", "Grant read access to it")
-    state = policy.state.resolve()
-    output = policy.output.resolve() if isinstance(policy.output, Path) else state
-    if isinstance(policy.output, Path) and _overlap(output, state):
+    state = workspace.state.resolve()
+    output = workspace.output.resolve() if isinstance(workspace.output, Path) else state
+    if isinstance(workspace.output, Path) and _overlap(output, state):
         raise UsageError("output and state lie in one another", "Give each a folder of its own")
-    for path in inputs:
+    for path in folders:
         if _overlap(path, output) or _overlap(path, state):
             raise UsageError(
                 "An input and output or state lie in one another",
                 "Give inputs, output and state folders of their own",
             )
-    for number, path in enumerate(inputs):
-        if any(_overlap(path, other) for other in inputs[:number]):
+    for number, path in enumerate(folders):
+        if any(_overlap(path, other) for other in folders[:number]):
             raise UsageError("Two inputs lie in one another", "Name each folder once")
 
 
@@ -53,7 +52,7 @@ def _overlap(one: Path, other: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
-def prepare_folders(policy: Policy) -> None:
+def prepare_folders(workspace: Workspace) -> None:
     """Make output and state; the state folder is for its owner alone.
 
     Raises
@@ -61,7 +60,7 @@ def prepare_folders(policy: Policy) -> None:
     UsageError
         One of them cannot be made or written.
     """
-    folders = ((policy.state, "state", 0o700), (release_folder(policy), "output", 0o755))
+    folders = ((workspace.state, "state", 0o700), (workspace.release, "output", 0o755))
     for path, name, mode in folders:
         try:
             path.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -77,7 +76,7 @@ def prepare_folders(policy: Policy) -> None:
             ) from None
 
 
-def is_finished(policy: Policy) -> bool:
+def is_finished(workspace: Workspace) -> bool:
     """Whether output holds a finished release.
 
     Raises
@@ -85,12 +84,12 @@ def is_finished(policy: Policy) -> bool:
     EnvironmentFailure
         It is a store, which cannot be reached.
     """
-    if isinstance(policy.output, Path):
-        return (policy.output / layout.ROOT).exists()
-    return target_of(policy.output).is_finished()
+    if isinstance(workspace.output, Path):
+        return (workspace.output / layout.ROOT).exists()
+    return target_of(workspace.output).is_finished()
 
 
-def check_output(policy: Policy, *, ours: bool) -> None:
+def check_output(workspace: Workspace, *, ours: bool) -> None:
     """Refuse an output with anything in it that is not of this run.
 
     Of an output in a store, what lies in the state is a copy: where the store has nothing, it goes.
@@ -100,12 +99,12 @@ def check_output(policy: Policy, *, ours: bool) -> None:
     ours : bool
         Whether the state knows of an unfinished run into this output.
     """
-    if not isinstance(policy.output, Path):
-        target_of(policy.output).require_empty()
-        _clear(release_folder(policy))
+    if not isinstance(workspace.output, Path):
+        target_of(workspace.output).require_empty()
+        _clear(workspace.release)
         return
     allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
-    if {entry.name for entry in release_folder(policy).iterdir()} - allowed:
+    if {entry.name for entry in workspace.release.iterdir()} - allowed:
         raise UsageError(
             "output: the folder holds something that is not of this run",
             "Name another folder, or remove what an unfinished run left there (.staging)",
@@ -113,7 +112,7 @@ def check_output(policy: Policy, *, ours: bool) -> None:
 
 
 @contextmanager
-def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[None]:
+def locked(workspace: Workspace, *, shared: bool = False, name: str = "") -> Iterator[None]:
     """Hold state and output against other runs; shards share them and hold a name each.
 
     In the state it is files that are locked, not the folder: between machines, network file systems know
@@ -126,11 +125,11 @@ def locked(policy: Policy, *, shared: bool = False, name: str = "") -> Iterator[
     """
     with ExitStack() as stack:
         flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        folder = os.open(release_folder(policy), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(workspace.release, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         _hold(stack, folder, flag)
-        _hold(stack, _lock_file(policy.state / "run.lock"), flag)
+        _hold(stack, _lock_file(workspace.state / "run.lock"), flag)
         if name:
-            _hold(stack, _lock_file(policy.state / f"{name}.lock"), fcntl.LOCK_EX)
+            _hold(stack, _lock_file(workspace.state / f"{name}.lock"), fcntl.LOCK_EX)
         yield
 
 
@@ -152,9 +151,9 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
             raise
 
 
-def ensure_staging(policy: Policy) -> Path:
+def ensure_staging(workspace: Workspace) -> Path:
     """The staging folder, which nobody else may look into; what is in it stays."""
-    staging = staging_folder(policy)
+    staging = workspace.staging
     with storage_errors():
         staging.mkdir(mode=0o700, exist_ok=True)
         for left in staging.glob(f"{SEEN}*"):
@@ -162,21 +161,21 @@ def ensure_staging(policy: Policy) -> Path:
     return staging
 
 
-def fresh_staging(policy: Policy) -> Path:
+def fresh_staging(workspace: Workspace) -> Path:
     """An empty staging folder."""
-    remove_staging(policy)
-    return ensure_staging(policy)
+    remove_staging(workspace)
+    return ensure_staging(workspace)
 
 
-def remove_staging(policy: Policy) -> None:
+def remove_staging(workspace: Workspace) -> None:
     """Take the staging folder away with everything in it."""
-    _remove(staging_folder(policy))
+    _remove(workspace.staging)
 
 
-def remove_put_away(policy: Policy) -> None:
+def remove_put_away(workspace: Workspace) -> None:
     """Take away the local copy of a release that is in its store."""
-    if not isinstance(policy.output, Path):
-        _remove(release_folder(policy))
+    if not isinstance(workspace.output, Path):
+        _remove(workspace.release)
 
 
 def _clear(folder: Path) -> None:

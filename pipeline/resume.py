@@ -12,16 +12,17 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.partial_files import remove_partial_folder
 from medsanitize.pipeline.engines.shared_storage import remove_input_snapshot
+from medsanitize.pipeline.requeue import reset_all
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
-from medsanitize.pipeline.stages.faces import looks_at_faces
+from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
+from medsanitize.pipeline.sequence import accompanying_files, in_phase, is_done
 from medsanitize.pipeline.stages.inventory import inputs_unchanged
 from medsanitize.pipeline.stages.resolve import digest_of_lists
+from medsanitize.pipeline.stages.stage import Stage
 from medsanitize.pipeline.state.database import SCHEMA_VERSION, State
 from medsanitize.pipeline.state.identity import has_same_key, is_begun, store_key_check
-from medsanitize.pipeline.state.reset import reset_all
 from medsanitize.pipeline.state.shards import name_inventory, shard_files
-from medsanitize.pipeline.state.stage_results import FACES_JUDGED, PUBLISHED, RESOLVED, SETTINGS, WITHDRAWN
+from medsanitize.pipeline.state.stage_results import PUBLISHED, SETTINGS, WITHDRAWN
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
@@ -57,21 +58,10 @@ def scope_of(policy: Policy) -> str:
     return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
 
 
-def state_path(policy: Policy) -> Path:
-    """The state file of a release; every version has its own."""
-    return policy.state / f"{policy.release.name}-{policy.release.version}.sqlite"
-
-
-def page_path(policy: Policy, number: int = 1) -> Path:
-    """A page of the review; they alone in the state show values in the clear."""
-    part = "" if number == 1 else f"-{number}"
-    return policy.state / f"{policy.release.name}-{policy.release.version}.review{part}.html"
-
-
-def remove_pages(policy: Policy) -> None:
-    """Take away the pages of a review that is over."""
+def remove_pages(workspace: Workspace) -> None:
+    """Remove the pages of a review that is over."""
     with storage_errors():
-        for path in policy.state.glob(f"{page_path(policy).stem}*.html"):
+        for path in workspace.review_pages():
             path.unlink(missing_ok=True)
 
 
@@ -82,7 +72,7 @@ def settings_of(policy: Policy, state: State) -> str:
         "tool": __version__,
         "policy": policy_digest(policy),
         "inputs": [os.fsdecode(address_of(one)) for one in policy.inputs],
-        "lists": digest_of_lists(state.seal, policy),
+        "lists": digest_of_lists(state.seal, accompanying_files(policy)),
     }
     return json.dumps(facts, sort_keys=True)
 
@@ -92,15 +82,16 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
 
     ``inputs`` are the local ones, as the run took them.
     """
-    if policy.release.mode == "anonymous":
+    workspace = workspace_of(policy)
+    if workspace.anonymous:
         os.environ["SQLITE_TMPDIR"] = str(policy.state)  # the nameless file of its state lies there
-        left = any(release_folder(policy).iterdir())
-        preflight.check_output(policy, ours=_only_staging(policy))
+        left = any(workspace.release.iterdir())
+        preflight.check_output(workspace, ours=_only_staging(workspace))
         if left:
             progress.message("Starting again: an anonymous run keeps nothing of the one before.")
-        preflight.fresh_staging(policy)
+        preflight.fresh_staging(workspace)
         return State(None, subkeys)
-    path = state_path(policy)
+    path = workspace.database
     begun = path.exists()
     if begun:
         with State(path, subkeys).handed_on() as state:
@@ -110,10 +101,10 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
                 return state
             reason = difference(state, policy) if begun else None
             if begun and reason is None:
-                return _resumed(state, policy)
+                return _resumed(state, workspace)
             finished = PUBLISHED.is_set(state)
             state.close()
-    if preflight.is_finished(policy):
+    if preflight.is_finished(workspace):
         if begun:
             raise UsageError(
                 f"output holds the finished release of this name and version, but {reason}",
@@ -123,15 +114,15 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
             "output holds a finished release whose state is not here",
             "Name another output, or the state of that run",
         )
-    preflight.check_output(policy, ours=path.exists() and _only_staging(policy))
+    preflight.check_output(workspace, ours=path.exists() and _only_staging(workspace))
     if begun:
         progress.message(f"Starting again: {reason} since the last run.")
-        preflight.remove_staging(policy)
-        remove_pages(policy)
+        preflight.remove_staging(workspace)
+        remove_pages(workspace)
         _put_away(path, keep=finished)
     _remove_shards(path)
     with State(path, subkeys).handed_on() as state:
-        preflight.fresh_staging(policy)
+        preflight.fresh_staging(workspace)
         with state.transaction():
             store_key_check(state)
             SETTINGS.store(state, settings_of(policy, state))
@@ -141,27 +132,28 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
 
 def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
     """Whether the release is finished, under this very policy and key, and an input was emptied since."""
+    workspace = workspace_of(policy)
     over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
-    return over and _differs(state, policy) is None and preflight.is_finished(policy)
+    return over and _differs(state, policy) is None and preflight.is_finished(workspace)
 
 
-def _resumed(state: State, policy: Policy) -> State:
+def _resumed(state: State, workspace: Workspace) -> State:
     """Make a state that still holds ready to go on."""
-    remove_input_snapshot(state, staging_folder(policy))
+    remove_input_snapshot(state, workspace.staging)
     if WITHDRAWN.is_set(state):
-        preflight.check_output(policy, ours=_only_staging(policy))
-        preflight.fresh_staging(policy)
+        preflight.check_output(workspace, ours=_only_staging(workspace))
+        preflight.fresh_staging(workspace)
         reset_all(state)
-    elif not preflight.is_finished(policy):
-        remove_partial_folder(preflight.ensure_staging(policy))
+    elif not preflight.is_finished(workspace):
+        remove_partial_folder(preflight.ensure_staging(workspace))
     return state
 
 
-def _only_staging(policy: Policy) -> bool:
-    return {entry.name for entry in release_folder(policy).iterdir()} <= {STAGING}
+def _only_staging(workspace: Workspace) -> bool:
+    return {entry.name for entry in workspace.release.iterdir()} <= {STAGING}
 
 
-def open_shared(policy: Policy, subkeys: SubKeys) -> State:
+def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> State:
     """Open, only to read it, the state that an inventory left for shards; who merges walks the inputs again.
 
     Raises
@@ -169,12 +161,12 @@ def open_shared(policy: Policy, subkeys: SubKeys) -> State:
     UsageError
         There is no complete inventory under this policy and key.
     """
-    path = state_path(policy)
+    path = workspace_of(policy).database
     left = path.with_name(path.name + "-wal")
     # What a killed run left in the log beside the file is not in the file yet.
     if _size(path) and not _size(left):
         with State(path, subkeys, fixed=True).handed_on() as state:
-            if _is_shared_out(state, policy) and _differs(state, policy) is None:
+            if is_done(in_phase(stages, "inventory"), state) and _differs(state, policy) is None:
                 return state
             state.close()
     raise UsageError(
@@ -187,16 +179,10 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _is_shared_out(state: State, policy: Policy) -> bool:
-    """Whether everything that shards must agree on is settled."""
-    judged = FACES_JUDGED.is_set(state) or not looks_at_faces(policy)
-    return judged and RESOLVED.is_set(state)
-
-
 def difference(state: State, policy: Policy) -> str | None:
     """What has changed since the state was begun, or None."""
     reason = _differs(state, policy)
-    if reason is None and not inputs_unchanged(state, policy):
+    if reason is None and not inputs_unchanged(state, policy.inputs):
         return "the inputs have changed"
     return reason
 

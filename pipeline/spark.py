@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.engines.base import silence_output
-from medsanitize.pipeline.resume import open_shared, release_keys, state_path
+from medsanitize.pipeline.resume import open_shared, release_keys
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.pipeline.stages.evidence import Tally, object_rows
+from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.sequence import manifests_stage, stages_of
+from medsanitize.pipeline.stages.manifests import object_rows
+from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import pending_sources
 from medsanitize.pipeline.state.shards import Shard, part_of, shard_path, sources_of
@@ -202,10 +205,11 @@ def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBat
     if run(policy, Options(workers=1, shard=shard)).ending != "shard_done":
         raise UsageError("The release is finished", "Give a new one another version and another output")
     subkeys = release_keys(policy)
-    state = State(shard_path(state_path(policy), shard), subkeys)
+    state = State(shard_path(workspace_of(policy).database, shard), subkeys)
     try:
         unmade = dict.fromkeys(SETTLED_LATER[1:], CheckResult.NOT_RUN)
-        rows = (replace(row, **unmade) for row in object_rows(state, subkeys, policy, Tally()))  # type: ignore[arg-type]
+        made = object_rows(manifests_stage(policy), state, subkeys, Tally())
+        rows = (replace(row, **unmade) for row in made)  # type: ignore[arg-type]
         return list(_batches(asdict(row) for row in rows))
     finally:
         state.close()
@@ -232,7 +236,7 @@ def _uri(source: bytes) -> str:
 
 @contextmanager
 def _shared(policy: Policy) -> Iterator[State]:
-    state = open_shared(policy, release_keys(policy, split=True))
+    state = open_shared(policy, stages_of(policy), release_keys(policy, split=True))
     try:
         yield state
     finally:

@@ -20,6 +20,7 @@ Action = Literal["D", "Z", "X", "K", "C", "U"]
 
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
 FindingAction = Literal["ignore", "flag", "drop", "quarantine", "fail"]
+FacesAction = Literal["ignore", "flag", "quarantine", "deface"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
 EngineKind = Literal["local", "ray"]
 # An IPv6 host must be in brackets: without them its last group would be read as the port.
@@ -261,7 +262,7 @@ class Pixels(Section):
     lossy: Literal["decompress", "quarantine"] = "decompress"
     """Lossy frames that cannot be edited in place: ``decompress`` stores the decoded samples without further
     loss; ``quarantine`` quarantines the object."""
-    faces: Literal["ignore", "flag", "quarantine", "deface"] = "flag"
+    faces: FacesAction = "flag"
     """CT, MR and PET series from which a face could be rendered, and photographs of people: ``ignore``: not
     checked; ``flag``: released and flagged; ``quarantine``: quarantined; ``deface``: the face is removed
     where its removal can be proved, otherwise the object is quarantined."""

@@ -26,7 +26,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "generators": ("phantoms", "diffusion", "privacy_gate", "quality", "export", "explain"),
     "pipeline": (
         *("runtime", "storage", "state", "engines", "stages", "synthesis"),
-        *("preflight", "resume", "reporting", "gates", "review", "jobs", "demo"),
+        *("sequence", "requeue", "preflight", "resume", "reporting", "evidence", "review", "jobs", "demo"),
         *("run", "plan", "spark"),
     ),
 }

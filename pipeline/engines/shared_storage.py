@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
@@ -19,7 +19,6 @@ from medsanitize.pipeline.state.result_types import SharedInputs
 from medsanitize.pipeline.state.stage_results import SHARED_INPUTS
 from medsanitize.pipeline.storage.local import Root, input_unreachable, is_unchanged, local_root, pin_inputs
 from medsanitize.pipeline.storage.sources import address_of
-from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import storage_errors
 
 SEEN = ".seen-"
@@ -28,7 +27,7 @@ SEEN = ".seen-"
 _WITHIN = 30.0
 
 
-def inputs_of(policy: Policy) -> tuple[Root, ...]:
+def inputs_of(inputs: Iterable[object]) -> tuple[Root, ...]:
     """Record the local inputs of a policy as this machine sees them.
 
     Raises
@@ -36,10 +35,10 @@ def inputs_of(policy: Policy) -> tuple[Root, ...]:
     EnvironmentFailure
         An input is unreachable.
     """
-    return tuple(local_root(address_of(one)) for one in policy.inputs if isinstance(one, Path))
+    return tuple(local_root(address_of(one)) for one in inputs if isinstance(one, Path))
 
 
-def require_reachable(policy: Policy) -> None:
+def require_reachable(inputs: Iterable[object]) -> None:
     """Check that the servers of mounted inputs answer; whether the inputs exist is not checked.
 
     Raises
@@ -49,7 +48,7 @@ def require_reachable(policy: Policy) -> None:
     UsageError
         Read access is denied.
     """
-    for one in policy.inputs:
+    for one in inputs:
         if isinstance(one, Path):
             try:
                 os.stat(one)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.resume import scope_of, state_path
+from medsanitize.pipeline.resume import scope_of
 from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.sanitized import links
 from medsanitize.policies.model import Policy
@@ -71,7 +72,7 @@ def open_for_reading(policy: Policy) -> State:
     UsageError
         There is no state.
     """
-    path = state_path(policy)
+    path = workspace_of(policy).database
     if not path.exists():
         raise UsageError("There is no state of this release", "Run the policy first")
     return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
@@ -94,7 +95,7 @@ def _write(state: State, target: Path, patients: int) -> int:
 @translated()
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
-    from medsanitize.pipeline.stages.audit import build_net, private_creators
+    from medsanitize.pipeline.stages.audit import build_search, private_creators
     from medsanitize.pipeline.storage.open import is_in_store
 
     if not is_in_store(release) and not Path(release).is_dir():
@@ -103,7 +104,7 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
         return _audited(release)
     state = open_for_reading(policy)
     try:
-        return _audited(release, build_net(state, policy), private_creators(policy))
+        return _audited(release, build_search(state, policy.dicom.options), private_creators(policy.dicom))
     finally:
         state.close()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +21,10 @@ from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.reporting.prometheus import Families, render
 from medsanitize.pipeline.runtime.progress import StageTiming
 from medsanitize.pipeline.runtime.result import RunResult, describe_error, exit_code, failed_ending
+from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.state.database import State, StateError
 from medsanitize.pipeline.state.objects import outcome_totals
 from medsanitize.pipeline.state.shards import Shard
-from medsanitize.policies.model import Policy
 from medsanitize.release.atomic_io import reserve_space, storage_errors, write_atomic
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
@@ -53,7 +53,7 @@ class ExitReport:
 
     started: float = field(default_factory=time.time)
     ended: float | None = None
-    policy: Policy | None = None
+    workspace: Workspace | None = None
     shard: Shard | None = None
     counts: Counts = field(default_factory=Counts)
     stages: list[StageTiming] = field(default_factory=list)
@@ -83,7 +83,7 @@ class ExitReport:
     def facts(self) -> dict[str, Any]:
         """The content of ``return.json``."""
         code, error = self.exit_code, self.error
-        release = None if self.policy is None else self.policy.release
+        release = self.workspace
         gates = self.result.gates if self.result else ()
         told = None if error is None else {"class": type(error).__name__, "message": describe_error(error)}
         return {
@@ -109,7 +109,7 @@ class ExitReport:
     def metrics(self) -> bytes:
         """The content of ``metrics.prom``."""
         counts, gates = self.counts, self.result.gates if self.result else ()
-        release = None if self.policy is None else self.policy.release
+        release = self.workspace
         common = {} if release is None else {"release": release.name, "release_version": release.version}
         if self.shard is not None:
             common["shard"] = f"{self.shard.index}/{self.shard.count}"
@@ -164,38 +164,38 @@ def _counts(state: State) -> Counts:
 # -- writing ------------------------------------------------------------------------------
 
 
-def exit_report_path(policy: Policy, shard: Shard | None, name: str) -> Path:
+def exit_report_path(workspace: Workspace, shard: Shard | None, name: str) -> Path:
     """Where a file of the account lies in the state folder."""
     stem, _, suffix = name.rpartition(".")
-    return policy.state / (name if shard is None else f"{stem}.{shard.name}.{suffix}")
+    return workspace.state / (name if shard is None else f"{stem}.{shard.name}.{suffix}")
 
 
 @contextmanager
-def exit_report_in_state(report: ExitReport, policy: Policy, shard: Shard | None) -> Iterator[None]:
+def exit_report_in_state(report: ExitReport, workspace: Workspace, shard: Shard | None) -> Iterator[None]:
     """Write the account into the state folder when the block ends, whatever ends it.
 
     An account of an earlier run goes at once: whoever finds one knows that it is of the last run. Room for
     the new one is taken then, too, so that a run that fills the disk can tell of it.
     """
-    report.policy, report.shard = policy, shard
+    report.workspace, report.shard = workspace, shard
     for name in (RETURN_FILE, METRICS_FILE):
         with storage_errors():
-            exit_report_path(policy, shard, name).unlink(missing_ok=True)
-        reserve_space(exit_report_path(policy, shard, name))
+            exit_report_path(workspace, shard, name).unlink(missing_ok=True)
+        reserve_space(exit_report_path(workspace, shard, name))
     try:
         yield
-        _write(report, policy, shard)
+        _write(report, workspace, shard)
     except BaseException as error:
         report.error = error
         with suppress(OSError, MedsanitizeError):  # what went wrong matters more
-            _write(report, policy, shard)
+            _write(report, workspace, shard)
         raise
 
 
-def _write(report: ExitReport, policy: Policy, shard: Shard | None) -> None:
+def _write(report: ExitReport, workspace: Workspace, shard: Shard | None) -> None:
     report.ended = time.time()
     for name, content in ((RETURN_FILE, return_bytes(report)), (METRICS_FILE, report.metrics())):
-        path = exit_report_path(policy, shard, name)
+        path = exit_report_path(workspace, shard, name)
         write_atomic(path, content)
         with storage_errors():
             path.chmod(0o600)
@@ -222,7 +222,7 @@ def exit_report_to(file: Path | None) -> Iterator[ExitReport]:
         write_atomic(report.file, return_bytes(report))
 
 
-def check_return_file(report: ExitReport, policy: Policy) -> None:
+def check_return_file(report: ExitReport, roots: Iterable[object]) -> None:
     """Refuse a further place that lies among the sources or in the release; nothing is written there.
 
     What an earlier run left at a place that is not refused goes: a run that is killed must not seem to have
@@ -232,8 +232,8 @@ def check_return_file(report: ExitReport, policy: Policy) -> None:
     ------
     UsageError
     """
-    roots = [one.resolve() for one in (*policy.inputs, policy.output) if isinstance(one, Path)]
-    if report.file is not None and any(report.file.resolve().is_relative_to(root) for root in roots):
+    folders = [root.resolve() for root in roots if isinstance(root, Path)]
+    if report.file is not None and any(report.file.resolve().is_relative_to(root) for root in folders):
         report.file = None
         raise UsageError(
             "--return-file lies among the inputs or in the output", "Name a file outside of them"

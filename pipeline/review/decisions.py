@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.requeue import invalidate_decisions
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import (
     concerned_by_finding,
@@ -18,7 +19,7 @@ from medsanitize.pipeline.state.decisions import (
     store_decision,
 )
 from medsanitize.pipeline.state.findings import finding_kinds
-from medsanitize.pipeline.state.reset import clear_set_decisions, count_requeued, mark_requeued
+from medsanitize.pipeline.state.reset import count_requeued, mark_requeued
 from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
 
 FORMAT = 1
@@ -119,7 +120,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
             _record(state, item, verdict)
         concerned = count_requeued(state)
         if concerned:
-            clear_set_decisions(state)
+            invalidate_decisions(state)
         REVIEWED.set(state)
         DECIDED.store(state, decisions_digest(state))
         if found["approve"] is not None:

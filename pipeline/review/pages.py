@@ -14,7 +14,7 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.reporting.rule_help import reason_for
-from medsanitize.pipeline.resume import difference, page_path, release_keys, remove_pages, state_path
+from medsanitize.pipeline.resume import difference, release_keys, remove_pages
 from medsanitize.pipeline.review.decisions import (
     RecordedDecisions,
     finding_name,
@@ -23,7 +23,7 @@ from medsanitize.pipeline.review.decisions import (
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
 from medsanitize.pipeline.runtime.signals import Cancellation
-from medsanitize.pipeline.runtime.workspace import release_folder, staging_folder
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.decisions import sampled_object
 from medsanitize.pipeline.state.findings import finding_groups
@@ -100,12 +100,13 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
         looks = _look(state, policy, subkeys, ending, digest, stop or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
-        pages = tuple(page_path(policy, number) for number in range(1, len(parts) + 1))
+        workspace = workspace_of(policy)
+        pages = tuple(workspace.review_page(number) for number in range(1, len(parts) + 1))
         items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
         # The ID covers all items, also those on no page: decisions on an outdated page are rejected.
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
         told = _left_out(state, beyond)
-        remove_pages(policy)
+        remove_pages(workspace)
         for number, part in enumerate(parts, start=1):
             page = ReviewPage(
                 name=policy.release.name,
@@ -158,12 +159,12 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
             "Review a pseudonymous run of the same inputs first",
         )
     subkeys = release_keys(policy)
-    path = state_path(policy)
+    path = workspace_of(policy).database
     if not path.exists():
         raise UsageError("There is no state of this release", "Run the policy first")
     # Temporary files of SQLite may contain PHI.
     os.environ["SQLITE_TMPDIR"] = str(policy.state)
-    with preflight.locked(policy):
+    with preflight.locked(workspace_of(policy)):
         state = State(path, subkeys)
         try:
             if (reason := difference(state, policy)) is not None:
@@ -178,7 +179,7 @@ def _judged(state: State, policy: Policy) -> tuple[str, str]:
     judged = JUDGED.load(state)
     if judged is None:
         raise UsageError("The run is not finished", "Run the policy first, then review")
-    if judged.ending == "published" and not preflight.is_finished(policy):
+    if judged.ending == "published" and not preflight.is_finished(workspace_of(policy)):
         raise UsageError("The run is not finished", "Run the policy first, then review")
     return judged.ending, judged.digest
 
@@ -239,7 +240,8 @@ def _look(
     if not SAMPLE_SEED.is_stored(state):
         with state.transaction():
             SAMPLE_SEED.store(state, digest)
-    root = release_folder(policy) if ending == "published" else staging_folder(policy)
+    workspace = workspace_of(policy)
+    root = workspace.release if ending == "published" else workspace.staging
     numbers = draw_review_sample(state, SAMPLE_SEED.load(state) or "")
     if not numbers:
         return []

@@ -9,20 +9,20 @@ from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.signals import Cancelled
-from medsanitize.policies.model import Policy
+from medsanitize.pipeline.runtime.workspace import Workspace
 
 GOES_ON: Final = "it goes on where it stopped"
 """The part of an error hint that says what the same command does, for runs with a state."""
 
 
 @contextmanager
-def restart_hint(policy: Policy) -> Iterator[None]:
+def restart_hint(workspace: Workspace) -> Iterator[None]:
     """Replace the resume hint of errors raised in the block, if the policy is anonymous."""
-    if policy.release.mode != "anonymous":
+    if not workspace.anonymous:
         yield
         return
     told = "it starts again, as every anonymous run does"
-    if not isinstance(policy.output, Path):
+    if not isinstance(workspace.output, Path):
         told += ", and what was put into output must be removed before"
     try:
         yield

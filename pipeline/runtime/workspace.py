@@ -1,20 +1,74 @@
-"""Where a release is built: in the output folder itself; for a store, in the state until it is put there."""
+"""Where the files of one release are: its output, its staging folder and its files in the state folder."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.policies.model import Policy
 from medsanitize.release.layout import STAGING
 
 
-def release_folder(policy: Policy) -> Path:
-    """The folder in which the release is staged and judged, and from which it is put into a store."""
-    if isinstance(policy.output, Path):
-        return policy.output
-    return policy.state / f"{policy.release.name}-{policy.release.version}.release"
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Folders and files of one release.
+
+    Parameters
+    ----------
+    state : Path
+        The policy's state folder.
+    output : Path or str
+        Where the release is published: a folder, or the address of a store.
+    name, version : str
+        The release.
+    anonymous : bool
+        Whether nothing that links to patients may outlive the run.
+    """
+
+    state: Path
+    output: Path | str
+    name: str
+    version: str
+    anonymous: bool
+
+    @property
+    def release(self) -> Path:
+        """The folder in which the release is staged and judged; a store receives it from there."""
+        return self.output if isinstance(self.output, Path) else self._file("release")
+
+    @property
+    def staging(self) -> Path:
+        """The folder of staged files, readable by its owner only."""
+        return self.release / STAGING
+
+    @property
+    def database(self) -> Path:
+        """The state's database; every version has its own."""
+        return self._file("sqlite")
+
+    @property
+    def pairs(self) -> Path:
+        """The table of matched pairs (contains PHI: it links releases)."""
+        return self._file("overlap.parquet")
+
+    @property
+    def synthetic_page(self) -> Path:
+        """The page on synthetic images (contains PHI: it shows patients)."""
+        return self._file("synthetic.html")
+
+    def review_page(self, number: int = 1) -> Path:
+        """A page of the review (contains PHI: the only files of the state with values in the clear)."""
+        return self._file("review.html" if number == 1 else f"review-{number}.html")
+
+    def review_pages(self) -> list[Path]:
+        """The pages of the review that exist."""
+        return list(self.state.glob(f"{self._file('review').name}*.html"))
+
+    def _file(self, suffix: str) -> Path:
+        return self.state / f"{self.name}-{self.version}.{suffix}"
 
 
-def staging_folder(policy: Policy) -> Path:
-    """The folder in it that nobody else may look into."""
-    return release_folder(policy) / STAGING
+def workspace_of(policy: Policy) -> Workspace:
+    """The workspace of a policy's release."""
+    release = policy.release
+    return Workspace(policy.state, policy.output, release.name, release.version, release.mode == "anonymous")

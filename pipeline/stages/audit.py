@@ -6,32 +6,34 @@ While a file is open its uncompressed pixels are digested too, so that it is rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
+from medsanitize.pipeline.engines.base import WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.runtime.workspace import staging_folder
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage, StagedFinding
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.findings import (
     Audited,
     ObjectToAudit,
     any_slide_to_audit,
+    count_to_audit,
     objects_to_audit,
     store_audit,
 )
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.patients import all_known, known_of, patient_of
 from medsanitize.pipeline.state.records import open_record
-from medsanitize.pipeline.state.reset import requeue
+from medsanitize.pipeline.state.reset import remove_findings
 from medsanitize.pipeline.storage.named_files import named_files
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import Dates, Dicom, Options
 from medsanitize.release import layout
+from medsanitize.release.summary import GateSummary
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import FilePart, SlideRecord
@@ -86,9 +88,37 @@ class Target:
         return f"Target({self.id})"
 
 
-def removed_categories(policy: Policy) -> frozenset[str]:
+@dataclass(frozen=True, slots=True)
+class AuditStage(Stage):
+    """Read every staged file again and search it for the identifiers of the run."""
+
+    options: Options
+    dates: Dates
+
+    name: ClassVar = "audit"
+    phase: ClassVar[Phase] = "set"
+    invalidated_by: ClassVar = frozenset({"sanitize", "conflicts"})
+
+    def pending(self, state: State) -> int | None:
+        """Staged files that were not audited; never 0, because later stages need the search."""
+        return count_to_audit(state) or None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Audit them, and leave the search in the context."""
+        context.search = audit_objects(self, context, advance)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the findings on objects that are sanitized again."""
+        remove_findings(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether any identifier of the run is left in a staged file."""
+        return (identifiers_gate(judged.findings, judged.search),)
+
+
+def removed_categories(options: Options) -> frozenset[str]:
     """Categories of known identifiers that the policy claims to remove everywhere."""
-    options = policy.dicom.options
     removed = {"name", "id", "date", "address", "phone", "institution", "uid", "text"}
     if options.retain_institution_identity:
         removed -= {"institution", "address", "phone"}
@@ -99,12 +129,12 @@ def removed_categories(policy: Policy) -> frozenset[str]:
     return frozenset(removed)
 
 
-def build_net(state: State, policy: Policy) -> IdentifierSearch:
+def build_search(state: State, options: Options) -> IdentifierSearch:
     """The run-wide search over what is known of every patient and study."""
     from medsanitize.policies.tables.vocabulary import words
     from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
-    removed = removed_categories(policy)
+    removed = removed_categories(options)
 
     return build_identifier_search(
         (known for known in all_known(state) if known.category in removed), words()
@@ -112,25 +142,24 @@ def build_net(state: State, policy: Policy) -> IdentifierSearch:
 
 
 def audit_objects(
-    state: State,
-    policy: Policy,
-    subkeys: SubKeys,
-    engine: Engine,
-    on_objects: Callable[[int], None] = lambda _: None,
+    rules: AuditStage, context: RunContext, on_objects: Advance = lambda _: None
 ) -> IdentifierSearch:
-    """Audit every staged file not audited yet; findings go to the state. Returns the net that was used.
+    """Audit every staged file not audited yet, store the findings, and return the search.
 
     Raises
     ------
     EnvironmentFailure
         Staged files are gone, or cannot be read. The next run makes those anew that are gone.
     """
-    search = build_net(state, policy)
+    state, engine = context.state, context.engine
+    search = build_search(state, rules.options)
     engine.equip(search)
     # Viewers' libraries are native code: what they die of must not take the run along.
     gone: list[int] = []
     apart = any_slide_to_audit(state)
-    for result in engine.map(audit_batch, batches(_targets(state, policy, subkeys), BATCH), isolate=apart):
+    for result in engine.map(
+        audit_batch, batches(_targets(rules, state, context.subkeys), BATCH), isolate=apart
+    ):
         audited = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
         gone += [one.id for one in audited if one.gone]
         store_audit(state, audited)
@@ -138,7 +167,7 @@ def audit_objects(
         on_objects(len(audited))
     state.commit()
     if gone:
-        requeue(state, gone, staging_folder(policy))
+        context.requeue(gone)
         raise EnvironmentFailure(
             f"Files of {len(gone)} objects are gone from the staging folder",
             "See who removes files there, then run the same command again: it makes them anew",
@@ -146,12 +175,12 @@ def audit_objects(
     return search
 
 
-def _targets(state: State, policy: Policy, subkeys: SubKeys) -> Iterator[Target]:
+def _targets(rules: AuditStage, state: State, subkeys: SubKeys) -> Iterator[Target]:
     for (patient, study), group in groupby(objects_to_audit(state), key=_study_of):
         subject: Subject | None = None
         for one in group:
             if subject is None or subject.pseudonym != one.names[0]:
-                subject = _subject(state, policy, subkeys, patient, study, one.names[0])
+                subject = _subject(rules, state, subkeys, patient, study, one.names[0])
             slide, parts = None, tuple[FilePart, ...]()
             if one.kind == "raster":
                 parts = open_record(state, "released", one.names, one.payload).parts
@@ -167,23 +196,26 @@ def _study_of(one: ObjectToAudit) -> tuple[bytes, bytes]:
 
 
 def _subject(
-    state: State, policy: Policy, subkeys: SubKeys, patient: bytes, study: bytes, pseudonym: str
+    rules: AuditStage, state: State, subkeys: SubKeys, patient: bytes, study: bytes, pseudonym: str
 ) -> Subject:
     known = known_of(state, patient, study)
-    removed = removed_categories(policy)
+    removed = removed_categories(rules.options)
     own = frozenset(one for one in known if one.category in removed)
-    allowed = allowed_dates(policy, subkeys, patient_of(state, patient).key, known)
+    allowed = allowed_dates(rules.options, rules.dates, subkeys, patient_of(state, patient).key, known)
     return Subject(pseudonym, own, allowed)
 
 
 def allowed_dates(
-    policy: Policy, subkeys: SubKeys, patient: str, known: Collection[KnownValue]
+    options: Options, dates: Dates, subkeys: SubKeys, patient: str, known: Collection[KnownValue]
 ) -> frozenset[str]:
     """Known dates that may be released all the same: the patient's shift makes them of other known dates.
 
     Parameters
     ----------
-    policy : Policy
+    options : Options
+        What the policy retains.
+    dates : Dates
+        How dates are moved.
     subkeys : SubKeys
     patient : str
         The patient's canonical key (`Context.patient`).
@@ -192,12 +224,12 @@ def allowed_dates(
     """
     from medsanitize.sanitize.dicom.dates import shift_date, shift_days
 
-    if "date" not in removed_categories(policy):
+    if "date" not in removed_categories(options):
         return frozenset()
-    days = shift_days(subkeys, patient, policy.dicom.dates)
-    dates = {one.value.strip()[:8] for one in known if one.category == "date"}
-    moved = {shift_date(date, days) for date in dates}
-    first = {f"{date[:4]}0101" for date in dates} if policy.dicom.dates.method == "year" else set()
+    days = shift_days(subkeys, patient, dates)
+    stated = {one.value.strip()[:8] for one in known if one.category == "date"}
+    moved = {shift_date(date, days) for date in stated}
+    first = {f"{date[:4]}0101" for date in stated} if dates.method == "year" else set()
     return frozenset(date for date in moved | first if date)
 
 
@@ -296,28 +328,28 @@ def _expected(worker: Worker, target: Target) -> Expected:
     return Expected(
         sha256=target.sha256,
         pseudonym=target.subject.pseudonym,
-        uid_prefix=uid_prefix(policy),
-        private_creators=private_creators(policy),
+        uid_prefix=uid_prefix(policy.dicom.options, policy.pseudonyms.uid_root),
+        private_creators=private_creators(policy.dicom),
         allowed_dates=target.subject.allowed_dates,
         kept_attributes=worker.kept,
     )
 
 
-def uid_prefix(policy: Policy) -> str | None:
+def uid_prefix(options: Options, uid_root: str | None) -> str | None:
     """What every new UID begins with; None when UIDs are retained."""
-    if policy.dicom.options.retain_uids:
+    if options.retain_uids:
         return None
-    return f"{policy.pseudonyms.uid_root}." if policy.pseudonyms.uid_root else "2.25."
+    return f"{uid_root}." if uid_root else "2.25."
 
 
-def private_creators(policy: Policy) -> frozenset[str]:
+def private_creators(dicom: Dicom) -> frozenset[str]:
     """Private creators that the policy keeps."""
-    if not policy.dicom.options.retain_safe_private:
+    if not dicom.options.retain_safe_private:
         return frozenset()
     from medsanitize.policies.tables.safe_private import safe_private
 
     listed = {creator for _, creator, _ in safe_private()}
-    return frozenset(listed | {row.creator for row in policy.dicom.safe_private})
+    return frozenset(listed | {row.creator for row in dicom.safe_private})
 
 
 # -- findings -----------------------------------------------------------------------------
@@ -338,6 +370,21 @@ def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, s
     return found
 
 
-def count_by_rule(findings: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+def count_by_rule(findings: Sequence[StagedFinding]) -> dict[str, int]:
     """Findings by rule."""
     return dict(sorted(Counter(rule for _, _, rule in findings).items()))
+
+
+def identifiers_gate(findings: Sequence[StagedFinding], search: IdentifierSearch | None) -> GateSummary:
+    """Whether the audit found any identifier of the run."""
+    if search is None:
+        detail = "A plan writes no files that could be audited."
+        return GateSummary("residual identifiers", "not_run", detail)
+    if findings:
+        rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
+        return GateSummary("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")
+    skipped = sum(search.not_searched.values())
+    detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
+    if skipped:
+        detail += f" {skipped} short or common values were searched in the objects of their own patient only."
+    return GateSummary("residual identifiers", "passed", detail)

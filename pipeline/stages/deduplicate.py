@@ -7,14 +7,17 @@ is the same whoever finished first and however often the run was killed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.duplicates import (
     Column,
@@ -22,6 +25,7 @@ from medsanitize.pipeline.state.duplicates import (
     any_scan,
     contenders,
     contested_uids,
+    count_not_compared,
     index_digests,
     index_pseudonyms,
     quarantine_equal_pseudonyms,
@@ -33,7 +37,7 @@ from medsanitize.pipeline.state.duplicates import (
     store_pixel_digests,
     unnamed_survivors,
 )
-from medsanitize.pipeline.state.objects import add_flag, rule_out
+from medsanitize.pipeline.state.objects import add_flag, count_flagged, rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import ReleasedDigests, released_digests
 from medsanitize.pipeline.state.result_types import RegistryResult
@@ -45,23 +49,103 @@ from medsanitize.pipeline.state.stage_results import (
     FAILED_REGISTRY,
     REGISTRY,
 )
-from medsanitize.pipeline.state.staged_objects import Staged, objects_to_decode
-from medsanitize.policies.model import Policy
+from medsanitize.pipeline.state.staged_objects import Staged, count_to_decode, objects_to_decode
+from medsanitize.policies.model import Deduplicate, FindingAction
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import all_paths, contested_path
-from medsanitize.release.registry import Registry, RegistryHit
+from medsanitize.release.registry import RegistryHit
+from medsanitize.release.summary import GateResult, GateSummary
 
 BATCH = 64
 _REGISTRY_PAGE = 20_000
 
 
-def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
+@dataclass(frozen=True, slots=True)
+class ConflictsStage(Stage):
+    """Decide between sources that state one SOP Instance UID."""
+
+    duplicates: FindingAction
+
+    name: ClassVar = "conflicts"
+    phase: ClassVar[Phase] = "set"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"sanitize"})
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Decide, and give the files of the survivors their names."""
+        settle_contests(context.state, self.duplicates, context.staging)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the decisions."""
+        CONTESTS_SETTLED.remove(state)
+        FAILED_BYTES.remove(state)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeStage(Stage):
+    """Decode compressed pixels for their digest, where the policy compares pixels."""
+
+    rules: Deduplicate
+
+    name: ClassVar = "decode"
+    phase: ClassVar[Phase] = "set"
+    invalidated_by: ClassVar = frozenset({"sanitize"})
+
+    def pending(self, state: State) -> int | None:
+        """Objects whose pixels have no digest yet."""
+        ignored = self.rules.pixels == "ignore" and self.rules.registry == "ignore"
+        return 0 if ignored else count_to_decode(state)
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Decode and digest them."""
+        digest_compressed(context.state, context.engine, advance)
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesStage(Stage):
+    """Apply the policy to equal bytes, equal pixels and objects of earlier releases."""
+
+    rules: Deduplicate
+    earlier: EarlierReleases
+
+    name: ClassVar = "deduplicate"
+    phase: ClassVar[Phase] = "set"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"sanitize", "conflicts", "decode"})
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Decide, and remove the files of what is not released."""
+        judge_duplicates(context.state, self.rules, self.earlier, context.staging)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the decisions; what the registry says of the release itself stays."""
+        for result in (DUPLICATES_JUDGED, FAILED_BYTES, FAILED_PIXELS, FAILED_REGISTRY):
+            result.remove(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """One gate for each kind of duplicate; a plan decodes no pixels."""
+        state, rules = judged.state, self.rules
+        pixels = (
+            GateSummary("duplicates by pixels", "not_run", "A plan decodes no pixels.")
+            if judged.is_plan
+            else duplicate_gate(state, "pixels", "duplicates by pixels", rules.pixels)
+        )
+        return (
+            duplicate_gate(state, "bytes", "duplicates by bytes", rules.bytes),
+            pixels,
+            duplicate_gate(state, "registry", "earlier releases", rules.registry),
+        )
+
+
+def settle_contests(state: State, duplicates: FindingAction, staging: Path | None) -> None:
     """Decide between sources that state one SOP Instance UID, and give the survivors their names."""
     if not CONTESTS_SETTLED.is_set(state):
         with state.transaction():
             index_pseudonyms(state)
             for sop in contested_uids(state):
-                _settle_one(state, policy, sop)
+                _settle_one(state, duplicates, sop)
             quarantine_equal_pseudonyms(state)
             CONTESTS_SETTLED.set(state)
     if staging is not None:
@@ -69,18 +153,18 @@ def settle_contests(state: State, policy: Policy, staging: Path | None) -> None:
         remove_unreleased(state, staging)
 
 
-def _settle_one(state: State, policy: Policy, sop: bytes) -> None:
+def _settle_one(state: State, duplicates: FindingAction, sop: bytes) -> None:
     found = contenders(state, sop)
     released = [one.id for one in found if one.outcome == "released"]
     equal = len(released) == len(found) and len({one.sha256 for one in found}) == 1
     if not equal:
         rule_out(state, released, "quarantined", "sop-instance-conflict")
-    elif policy.deduplicate.bytes == "quarantine":
+    elif duplicates == "quarantine":
         rule_out(state, released, "quarantined", "duplicate-bytes")
     else:
         # One UID has room for one file, whatever the policy says of other duplicates.
         rule_out(state, released[1:], "dropped", "duplicate-bytes")
-        if policy.deduplicate.bytes == "fail":
+        if duplicates == "fail":
             FAILED_BYTES.set(state)
 
 
@@ -106,15 +190,8 @@ def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
 # -- digests of pixels --------------------------------------------------------------------
 
 
-def digest_compressed(
-    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
-) -> None:
-    """Decode compressed pixels for their digest, in processes apart; resumes where it left off.
-
-    Nothing is decoded where the policy ignores equal pixels.
-    """
-    if policy.deduplicate.pixels == "ignore" and policy.deduplicate.registry == "ignore":
-        return
+def digest_compressed(state: State, engine: Engine, on_objects: Advance = lambda _: None) -> None:
+    """Decode compressed pixels for their digest, in separate processes; resumes where it stopped."""
     for result in engine.map(pixels_batch, batches(objects_to_decode(state), BATCH), isolate=True):
         # A decoder that dies says nothing of the pixels: the check is not made.
         digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, WorkerCrashed) else result
@@ -148,18 +225,23 @@ def _pixels_of(worker: Worker, one: Staged) -> PixelDigest:
 # -- verdicts -----------------------------------------------------------------------------
 
 
-def judge_duplicates(state: State, policy: Policy, staging: Path | None) -> None:
+def judge_duplicates(
+    state: State, rules: Deduplicate, earlier: EarlierReleases, staging: Path | None
+) -> None:
     """Apply the policy's verdicts to equal bytes, equal pixels and what the registry holds."""
     if not DUPLICATES_JUDGED.is_set(state):
         with state.transaction():
             index_digests(state)
-            _judge_equal(state, "sha256", "bytes", policy.deduplicate.bytes)
-            _judge_equal(state, "pixels", "pixels", policy.deduplicate.pixels)
-            _judge_scans(state, policy.deduplicate.pixels)
-            _judge_registry(state, policy)
+            _judge_equal(state, "sha256", "bytes", rules.bytes)
+            _judge_equal(state, "pixels", "pixels", rules.pixels)
+            _judge_scans(state, rules.pixels)
+            _judge_registry(state, rules.registry, earlier)
             DUPLICATES_JUDGED.set(state)
     if staging is not None:
         remove_unreleased(state, staging)
+
+
+_FAILED = {"bytes": FAILED_BYTES, "pixels": FAILED_PIXELS, "registry": FAILED_REGISTRY}
 
 
 def _judge_equal(state: State, column: Column, name: str, verdict: str) -> None:
@@ -202,29 +284,36 @@ def _judge_scans(state: State, verdict: str) -> None:
                 FAILED_PIXELS.set(state)
 
 
-def registry_of(policy: Policy) -> Registry:
-    """The registry that the policy names, or the one in its state folder."""
-    return Registry(policy.registry.path or policy.state / "registry")
+def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSummary:
+    """The gate of one sort of duplicates, by the flags that the verdict left."""
+    if verdict == "ignore":
+        return GateSummary(name, "not_run", "The policy ignores them.")
+    flagged = count_flagged(state, flag)
+    if _FAILED[flag].is_set(state):
+        return GateSummary(name, "failed", "The policy allows none, and there are some.")
+    undecoded = count_not_compared(state) if flag == "pixels" else 0
+    note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
+    result: GateResult = "flagged" if flagged else "passed"
+    return GateSummary(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
 
 
-def _judge_registry(state: State, policy: Policy) -> None:
-    registry, verdict = registry_of(policy), policy.deduplicate.registry
-    prior = [entry for entry in registry.list() if entry.name == policy.release.name]
-    older = [entry.version for entry in prior if entry.version != policy.release.version]
+def _judge_registry(state: State, verdict: FindingAction, earlier: EarlierReleases) -> None:
+    prior = [entry for entry in earlier.registry.list() if entry.name == earlier.name]
+    older = [entry.version for entry in prior if entry.version != earlier.version]
     found = RegistryResult(older[-1] if older else None)
     if verdict != "ignore":
-        found = _against_registry(state, policy, registry, verdict, found)
+        found = _against_registry(state, earlier, verdict, found)
     REGISTRY.store(state, found)
 
 
 def _against_registry(
-    state: State, policy: Policy, registry: Registry, verdict: str, result: RegistryResult
+    state: State, earlier: EarlierReleases, verdict: FindingAction, result: RegistryResult
 ) -> RegistryResult:
+    registry = earlier.registry
     found: Counter[tuple[str, str, str]] = Counter()
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(verdict)
-    others = any(entry.name != policy.release.name for entry in registry.list())
-    # Where there is no release of another name, nothing can be found that would count.
-    rows = released_digests(state) if others else iter(())
+    # Only a release of another name can hold a hit that counts.
+    rows = released_digests(state) if earlier.others() else iter(())
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[int, None] = {}
         seen: set[tuple[int, RegistryHit]] = set()
@@ -232,7 +321,7 @@ def _against_registry(
         for hit in registry.lookup((whole, pixels) for _, whole, pixels in wanted):
             number = wanted[hit.index][0]
             once = (number, replace(hit, index=0))
-            if not hit.carried_over(policy.release.name) and once not in seen:
+            if not hit.carried_over(earlier.name) and once not in seen:
                 seen.add(once)
                 found[hit.name, hit.version, hit.by] += 1
                 hit_rows[number] = None
@@ -245,9 +334,7 @@ def _against_registry(
     releases = sorted({(name, version) for name, version, _ in found})
     return replace(
         result,
-        public_prior=tuple(
-            f"{name} {version}" for name, version in releases if name in policy.registry.public
-        ),
+        public_prior=tuple(f"{name} {version}" for name, version in releases if name in earlier.public),
         links={f"{name} {version} by {by}": count for (name, version, by), count in sorted(found.items())},
         relies_on=tuple(releases) if verdict == "drop" else (),
     )

@@ -11,16 +11,18 @@ import mmap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.series import (
     SeriesOfObject,
     SliceRow,
+    count_slices,
     cuts_of_frame,
     face_of_series,
     join_small_series,
@@ -31,7 +33,7 @@ from medsanitize.pipeline.state.series import (
 )
 from medsanitize.pipeline.state.stage_results import FACES_JUDGED, SMALL_SERIES_JOINED
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import FacesAction
 from medsanitize.sanitize.context import SeriesFace
 from medsanitize.sanitize.faces.slice_geometry import (
     LEAST_SLICES,
@@ -78,9 +80,30 @@ class Series:
         return f"Series({len(self.slices)})"
 
 
-def looks_at_faces(policy: Policy) -> bool:
+@dataclass(frozen=True, slots=True)
+class FacesStage(Stage):
+    """Judge which series of CT, MR and PET may show a face."""
+
+    action: FacesAction
+
+    name: ClassVar = "faces"
+    phase: ClassVar[Phase] = "inventory"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"inventory", "resolve"})
+
+    def pending(self, state: State) -> int | None:
+        """Slices of all series, unless faces are ignored or every series is judged."""
+        done = not judges_faces(self.action) or FACES_JUDGED.is_set(state)
+        return 0 if done else count_slices(state)
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Judge every series that has no verdict yet."""
+        judge_faces(context.state, context.engine, advance)
+
+
+def judges_faces(action: FacesAction) -> bool:
     """Whether the policy asks for faces at all."""
-    return policy.pixels.faces != "ignore"
+    return action != "ignore"
 
 
 def slice_row(seal: Seal, number: int, patient: bytes, study: bytes, header: SliceHeader) -> SliceRow:
@@ -102,12 +125,8 @@ def slice_row(seal: Seal, number: int, patient: bytes, study: bytes, header: Sli
     )
 
 
-def judge_faces(
-    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
-) -> None:
+def judge_faces(state: State, engine: Engine, on_objects: Advance = lambda _: None) -> None:
     """Judge every series that has no verdict yet; what is done stays done across a kill."""
-    if not looks_at_faces(policy) or FACES_JUDGED.is_set(state):
-        return
     _join_small_series(state)
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
         if isinstance(result, WorkerCrashed):
@@ -123,15 +142,15 @@ def judge_faces(
     state.commit()
 
 
-def faces_of(state: State, policy: Policy) -> Callable[[int], SeriesFace | None]:
+def faces_of(state: State, action: FacesAction) -> Callable[[int], SeriesFace | None]:
     """Look up what an object is told of its series: by its row's number, None where it is no slice.
 
     A series without a cut of its own shares those of its frame of reference: a sagittal localiser of three
     images beside a whole head shows its profile.
     """
-    if not looks_at_faces(policy):
+    if not judges_faces(action):
         return lambda _: None
-    cutting = policy.pixels.faces == "deface"
+    cutting = action == "deface"
     remembered: dict[bytes, SeriesFace] = {}
 
     def face(number: int) -> SeriesFace | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
+from typing import ClassVar
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.stages.faces import looks_at_faces, slice_row
+from medsanitize.pipeline.stages.faces import judges_faces, slice_row
+from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.inventory import InventoryRow, add_objects, clear_inventory
 from medsanitize.pipeline.state.keys import patient_key, sealed_paths
@@ -26,9 +28,16 @@ from medsanitize.pipeline.state.patients import (
 from medsanitize.pipeline.state.result_types import Walk
 from medsanitize.pipeline.state.series import SliceRow, add_slices
 from medsanitize.pipeline.state.stage_results import PARTIAL_WALK, WALK
+from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.pipeline.storage.slide_files import is_slide_part, slide_view
-from medsanitize.pipeline.storage.sources import SourceEntry, SourceProblem, open_new_source, stamp_of, walk
-from medsanitize.policies.model import Policy
+from medsanitize.pipeline.storage.sources import (
+    Input,
+    SourceEntry,
+    SourceProblem,
+    open_new_source,
+    stamp_of,
+    walk,
+)
 from medsanitize.sanitize.context import Inspection, KnownValue
 
 BATCH = 64
@@ -50,14 +59,37 @@ class Seen:
 Item = tuple[int, SourceEntry]
 
 
+@dataclass(frozen=True, slots=True)
+class InventoryStage(Stage):
+    """Find every object of the inputs and store what it is and whose it is."""
+
+    inputs: tuple[Input, ...]
+
+    name: ClassVar = "inventory"
+    phase: ClassVar[Phase] = "inventory"
+    in_plan: ClassVar = True
+
+    def check(self) -> None:
+        """Refuse inputs in a PACS that cannot be used."""
+        check_pacs(self.inputs)
+
+    def pending(self, state: State) -> int | None:
+        """0 once the inventory is complete."""
+        return 0 if WALK.is_stored(state) else None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Take the inventory, or complete it."""
+        take_inventory(context.state, self.inputs, context.engine, advance)
+
+
 def take_inventory(
-    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+    state: State, inputs: Sequence[Input], engine: Engine, on_objects: Advance = lambda _: None
 ) -> int:
     """Walk the inputs and record every object; resumes where a killed inventory left off.
 
     Returns the number of objects. Marks the inventory complete (`stage_results.WALK`).
     """
-    known_prefix, items = _resume_point(state, policy)
+    known_prefix, items = _resume_point(state, inputs)
     on_objects(known_prefix)
     digest = _WalkDigest(state)
     walked = _numbered(items, digest, known_prefix)
@@ -72,13 +104,13 @@ def take_inventory(
     return digest.count
 
 
-def inputs_unchanged(state: State, policy: Policy) -> bool:
+def inputs_unchanged(state: State, inputs: Sequence[Input]) -> bool:
     """Whether a complete inventory still describes the inputs (names, sizes, times)."""
     stored = WALK.load(state)
     if stored is None:
         return True
     digest = _WalkDigest(state)
-    for found in walk(policy.inputs):
+    for found in walk(inputs):
         digest.add(found)
     return stored == Walk(digest.count, digest.final())
 
@@ -110,17 +142,17 @@ class _WalkDigest:
         return self._digest.hexdigest()
 
 
-def _resume_point(state: State, policy: Policy) -> tuple[int, Iterator[SourceEntry]]:
+def _resume_point(state: State, inputs: Sequence[Input]) -> tuple[int, Iterator[SourceEntry]]:
     """How many leading objects of the walk are in the state already, unchanged."""
     stored = PARTIAL_WALK.load(state)
     if stored is not None:
         digest = _WalkDigest(state)
-        for found in islice(walk(policy.inputs), stored.objects):
+        for found in islice(walk(inputs), stored.objects):
             digest.add(found)
         if stored.digest and Walk(digest.count, digest.final()) == stored:
-            return stored.objects, walk(policy.inputs)
+            return stored.objects, walk(inputs)
     clear_inventory(state)
-    return 0, walk(policy.inputs)
+    return 0, walk(inputs)
 
 
 def _numbered(items: Iterator[SourceEntry], digest: _WalkDigest, skip: int) -> Iterator[Item]:
@@ -179,7 +211,11 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
             seen = (
                 inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, worker.kept)
             )
-            header = read_slice(content, limits) if seen.kind == "dicom" and looks_at_faces(policy) else None
+            header = (
+                read_slice(content, limits)
+                if seen.kind == "dicom" and judges_faces(policy.pixels.faces)
+                else None
+            )
             key = seen.sop_uid
             if seen.kind == "slide":
                 key = slide_key(view)

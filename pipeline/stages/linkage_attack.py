@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from medsanitize.pipeline.stages.overlap import earlier, paths_of, registered, released_looks
+from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
+from medsanitize.pipeline.stages.overlap import paths_of, registered, release_fingerprint
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import Attacked, Attacks
 from medsanitize.pipeline.state.stage_results import ATTACKS
-from medsanitize.policies.model import Policy
-from medsanitize.release.summary import Guideline
+from medsanitize.policies.model import Overlap
+from medsanitize.release.summary import GateSummary
 from medsanitize.verifiers.reid.calibration import Rate
-from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
+from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,15 +34,58 @@ MOST: Final = 2_000
 _SEED: Final = 2023
 
 
-def attack_release(state: State, policy: Policy) -> None:
+@dataclass(frozen=True, slots=True)
+class LinkageAttackStage(Stage):
+    """Attack the released images as somebody would who wants to link them to patients (Holub 2023)."""
+
+    section: Overlap | None
+    earlier: EarlierReleases
+
+    name: ClassVar = "attack"
+    phase: ClassVar[Phase] = "set"
+    invalidated_by: ClassVar = frozenset({"sanitize", "overlap", "synthesize"})
+
+    def pending(self, state: State) -> int | None:
+        """0 without the section ``overlap``, which makes the fingerprints, and once the attacks are made."""
+        return 0 if self.section is None or ATTACKS.is_stored(state) else None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Attack them."""
+        if self.section is not None:
+            attack_release(context, self.section, self.earlier)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the results of the attacks."""
+        ATTACKS.remove(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether an attack links released images."""
+        return (attack_gate(judged.state),)
+
+
+def attack_release(context: RunContext, section: Overlap, earlier: EarlierReleases) -> None:
     """Attack the released images, once for one set of them; without the section overlap nothing was seen."""
-    if policy.overlap is None or ATTACKS.is_stored(state):
-        return
-    ours = released_looks(state, policy)
+    state = context.state
+    ours = release_fingerprint(state, context.workspace.state)
     images = {modality.value: len(vectors.images) for modality, vectors in ours.vectors.items()}
-    found = Attacks(tuple(_attacks(policy, ours)), images, sum(ours.unread.values()))
+    found = Attacks(tuple(_attacks(section, earlier, ours)), images, sum(ours.unread.values()))
     with state.transaction():
         ATTACKS.store(state, found)
+
+
+_NOT_RUN: Final = GateSummary(
+    "linkage attack",
+    "not_run",
+    "No attack on the released images was made. The policy's section overlap or the command"
+    " attack linkage makes one.",
+)
+_NO_LINKS: Final = GateSummary(
+    "linkage attack",
+    "not_run",
+    "There is no link to find: no patient has two images with an embedding, or is in an earlier release that"
+    " uses the same pseudonyms.",
+)
 
 
 def attacks_of(state: State) -> Attacks:
@@ -48,13 +93,20 @@ def attacks_of(state: State) -> Attacks:
     return ATTACKS.load(state) or Attacks()
 
 
-def guidelines_by(state: State, policy: Policy, staging: Path) -> tuple[Guideline, ...]:
-    """The checklist of the staged release, by the attacks that were made."""
+def worst_links(state: State) -> tuple[Rate | None, Rate | None, int]:
+    """What the guidelines ask of the attacks.
+
+    Returns
+    -------
+    others, slides : Rate or None
+        Worst linkage rate with other datasets, and among slides.
+    left : int
+        Images that took part in no attack.
+    """
     found = attacks_of(state)
     others = found.with_others()
     slides = [one.rate for one in found.made if one.modality == "slide"]
-    left = found.left(others)
-    return guidelines_of(policy, staging, _worst(others.values()), _worst(slides), left=left)
+    return _worst(others.values()), _worst(slides), found.left(others)
 
 
 def _worst(rates: Iterable[Rate]) -> Rate | None:
@@ -62,7 +114,7 @@ def _worst(rates: Iterable[Rate]) -> Rate | None:
     return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
 
 
-def _attacks(policy: Policy, ours: DatasetFingerprint) -> Iterator[Attacked]:
+def _attacks(section: Overlap, earlier: EarlierReleases, ours: DatasetFingerprint) -> Iterator[Attacked]:
     import numpy as np
     from medsanitize.verifiers.reid.linkage.attack import linkage_rate, pool_similarities
 
@@ -80,7 +132,7 @@ def _attacks(policy: Policy, ours: DatasetFingerprint) -> Iterator[Attacked]:
         modality: {ours.names[number]: number for number in ours.vectors[modality].patients[rows].tolist()}
         for modality, rows in drawn.items()
     }
-    for modality, (background, whose) in _earlier_images(policy, known, everybody).items():
+    for modality, (background, whose) in _earlier_images(section, earlier, known, everybody).items():
         vectors, rows = ours.vectors[modality], drawn[modality]
         other = pool_similarities(vectors.first[rows], vectors.patients[rows], background, whose)
         if len(other.patients):
@@ -99,7 +151,10 @@ def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np
 
 
 def _earlier_images(
-    policy: Policy, known: Mapping[Modality, Mapping[str, int]], first_free: int
+    section: Overlap,
+    earlier: EarlierReleases,
+    known: Mapping[Modality, Mapping[str, int]],
+    first_free: int,
 ) -> dict[Modality, tuple[NDArray[np.float32], NDArray[np.int64]]]:
     """Images of earlier releases and who they show: all of patients who are known, and `MOST` of others.
 
@@ -108,13 +163,13 @@ def _earlier_images(
     import numpy as np
     from medsanitize.verifiers.reid.overlap.models import open_models
 
-    if policy.overlap is None or not known:
+    if not known:
         return {}
-    models = open_models(paths_of(policy.overlap))
+    models = open_models(paths_of(section))
     strangers: Counter[Modality] = Counter()
     numbers: dict[str, int] = {}
     kept: dict[Modality, list[tuple[int, NDArray[np.float32]]]] = {}
-    for image, look in chain.from_iterable(registered(policy, models, entry) for entry in earlier(policy)):
+    for image, look in chain.from_iterable(registered(earlier, models, entry) for entry in earlier.others()):
         modality = look.modality
         if modality is None or look.vector is None or modality not in known:
             continue
@@ -129,3 +184,15 @@ def _earlier_images(
         modality: (np.stack([vector for _, vector in rows]), np.array([number for number, _ in rows]))
         for modality, rows in kept.items()
     }
+
+
+def attack_gate(state: State) -> GateSummary:
+    """Whom the look of the released images gives away, as far as the run attacked them."""
+    found = attacks_of(state)
+    if not found.made:
+        return _NO_LINKS if found.images else _NOT_RUN
+    bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
+    told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
+    told += [f"Images that took part in no attack: {left:,}."] if left else []
+    told.append("Another attack may link more.")
+    return GateSummary("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))

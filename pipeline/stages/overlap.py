@@ -7,14 +7,17 @@ over the whole set and depends on what was seen alone, so it is the same whoever
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.stages.deduplicate import registry_of
+from medsanitize.pipeline.runtime.workspace import Workspace
+from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.fingerprints import (
     FingerprintRow,
@@ -25,15 +28,15 @@ from medsanitize.pipeline.state.fingerprints import (
 )
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import released_fingerprints
+from medsanitize.pipeline.state.reset import remove_fingerprints
 from medsanitize.pipeline.state.result_types import OverlapResult
 from medsanitize.pipeline.state.stage_results import FAILED_OVERLAP, FINGERPRINTED_BY, OVERLAP, OVERLAP_JUDGED
-from medsanitize.pipeline.state.staged_objects import Staged, objects_to_fingerprint
-from medsanitize.policies.model import Overlap, Policy, RegistryKey
-from medsanitize.policies.release_key import read_registry_key
+from medsanitize.pipeline.state.staged_objects import Staged, count_to_fingerprint, objects_to_fingerprint
+from medsanitize.policies.model import Overlap
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.release.embeddings import Vault
 from medsanitize.release.layout import all_paths
 from medsanitize.release.registry import RegistryEntry
+from medsanitize.release.summary import GateSummary
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
@@ -48,7 +51,47 @@ _PURPOSE: Final = b"look"
 _LENGTHS: Final = struct.Struct("<III")
 
 
-def check_overlap(policy: Policy) -> None:
+@dataclass(frozen=True, slots=True)
+class OverlapStage(Stage):
+    """Compare the staged set with every earlier release, image by image."""
+
+    section: Overlap | None
+    earlier: EarlierReleases
+
+    name: ClassVar = "overlap"
+    phase: ClassVar[Phase] = "set"
+    invalidated_by: ClassVar = frozenset({"sanitize", "deduplicate"})
+
+    def check(self) -> None:
+        """Refuse models, a key or a registry that cannot be used."""
+        if self.section is not None:
+            check_overlap(self.section, self.earlier)
+
+    def pending(self, state: State) -> int | None:
+        """Staged objects without a fingerprint; 0 without the section ``overlap``."""
+        return 0 if self.section is None else count_to_fingerprint(state) or None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Fingerprint what is staged, compare, and apply the policy's action."""
+        if self.section is not None:
+            fingerprint_staged(context.state, self.section, context.engine, advance)
+            judge_overlap(context, self.section, self.earlier)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the decisions, and the fingerprints of objects that are sanitized again."""
+        for result in (OVERLAP_JUDGED, OVERLAP, FAILED_OVERLAP):
+            result.remove(state)
+        remove_fingerprints(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether patients of this release are in earlier ones."""
+        if judged.is_plan and self.section is not None:
+            return (GateSummary("overlap", "not_run", "A plan embeds no images."),)
+        return (overlap_gate(judged.state, self.section),)
+
+
+def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
     """Refuse what cannot work before anything is read: models, key, and what the registry holds.
 
     Raises
@@ -60,16 +103,14 @@ def check_overlap(policy: Policy) -> None:
     IntegrityError
         When a model or calibration was changed.
     """
-    if policy.overlap is None:
-        return
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
 
-    models = open_models(paths_of(policy.overlap))
-    calibrations_of(policy.overlap.calibration, models)
-    vault, registry = vault_of(policy), registry_of(policy)
+    models = open_models(paths_of(section))
+    calibrations_of(section.calibration, models)
+    vault, registry = earlier.vault(), earlier.registry
     lacking = 0
-    for entry in earlier(policy):
+    for entry in earlier.others():
         if registry.missing(entry.name, entry.version, models.identity) is None:
             lacking += 1
         else:
@@ -81,11 +122,6 @@ def check_overlap(policy: Policy) -> None:
         )
 
 
-def earlier(policy: Policy) -> list[RegistryEntry]:
-    """Releases of other names: earlier versions of this one hold the same patients on purpose."""
-    return [entry for entry in registry_of(policy).list() if entry.name != policy.release.name]
-
-
 def paths_of(section: Overlap) -> ModelPaths:
     """The models that a policy names."""
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
@@ -94,25 +130,20 @@ def paths_of(section: Overlap) -> ModelPaths:
     return ModelPaths((model,) if model else (), (verifier,) if verifier else ())
 
 
-def vault_of(policy: Policy) -> Vault:
-    """The lock of the registry's embeddings."""
-    return Vault(read_registry_key(policy.registry.key or RegistryKey()))
+# -- fingerprints -------------------------------------------------------------------------
 
 
-# -- looking ------------------------------------------------------------------------------
-
-
-def look_at_staged(
-    state: State, policy: Policy, engine: Engine, on_objects: Callable[[int], None] = lambda _: None
+def fingerprint_staged(
+    state: State, section: Overlap, engine: Engine, on_objects: Advance = lambda _: None
 ) -> None:
-    """Look at every staged object, in processes apart; resumes where it left off."""
-    if policy.overlap is None:
-        return
+    """Fingerprint every staged object, in separate processes; resumes where it stopped."""
     from medsanitize.pipeline.engines.fingerprint_workers import DIED
     from medsanitize.verifiers.reid.overlap.models import open_models
 
-    _forget_other_models(state, open_models(paths_of(policy.overlap)).identity)
-    for result in engine.map(look_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True):
+    _forget_other_models(state, open_models(paths_of(section)).identity)
+    for result in engine.map(
+        fingerprint_staged_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True
+    ):
         rows = (
             [FingerprintRow(result.item.id, DIED, None, None)]
             if isinstance(result, WorkerCrashed)
@@ -131,9 +162,9 @@ def _forget_other_models(state: State, identity: str) -> None:
             FINGERPRINTED_BY.store(state, identity)
 
 
-def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
+def fingerprint_staged_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
     """Fingerprint staged objects; fingerprints are sealed."""
-    from medsanitize.pipeline.engines.fingerprint_workers import fingerprint_batch as look
+    from medsanitize.pipeline.engines.fingerprint_workers import fingerprint_batch
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
 
@@ -147,7 +178,7 @@ def look_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
     ]
     return [
         FingerprintRow(one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
-        for one, seen in zip(batch, look(models, images), strict=True)
+        for one, seen in zip(batch, fingerprint_batch(models, images), strict=True)
     ]
 
 
@@ -176,7 +207,7 @@ def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | N
     )
 
 
-def visited(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
+def released_fingerprints_of(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
     """Patient, path and look of every released object, in the order of their pseudonyms."""
     # A synthetic image shows no patient who could be in an earlier release, and has no row here.
     for one in released_fingerprints(state):
@@ -189,76 +220,75 @@ def visited(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
 # -- the verdict --------------------------------------------------------------------------
 
 
-def judge_overlap(state: State, policy: Policy, staging: Path) -> None:
+def judge_overlap(context: RunContext, section: Overlap, earlier: EarlierReleases) -> None:
     """Compare with every earlier release, and let the policy's action follow."""
-    if policy.overlap is None:
-        return
+    state, workspace = context.state, context.workspace
     if not OVERLAP_JUDGED.is_set(state):
-        found = _found(state, policy)
+        found = _found(context, section, earlier)
         with state.transaction():
-            _act(state, policy.overlap, found)
+            _act(state, section, found)
             OVERLAP_JUDGED.set(state)
-        if found is not None and policy.release.mode == "pseudonymous":
-            _write_pairs(policy, found)
-    remove_unreleased(state, staging)
+        if found is not None and not workspace.anonymous:
+            _write_pairs(workspace, found)
+    remove_unreleased(state, context.staged)
 
 
-def pairs_path(policy: Policy) -> Path:
-    """The table of pairs, for the holder alone: it links releases."""
-    return policy.state / f"{policy.release.name}-{policy.release.version}.overlap.parquet"
-
-
-def _write_pairs(policy: Policy, found: Found) -> None:
+def _write_pairs(workspace: Workspace, found: Found) -> None:
     from medsanitize.verifiers.reid.overlap.result_files import write_pairs
 
     with storage_errors():
-        write_pairs(found, pairs_path(policy))
+        write_pairs(found, workspace.pairs)
 
 
-def _found(state: State, policy: Policy) -> Found | None:
+def _found(context: RunContext, section: Overlap, earlier: EarlierReleases) -> Found | None:
     """What comparing with each earlier release found; None where there is none."""
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
     from medsanitize.verifiers.reid.overlap.overlap import compare_with_each
 
-    section, entries = policy.overlap, earlier(policy)
-    if section is None or not entries:
+    entries, folder = earlier.others(), context.workspace.state
+    if not entries:
         return None
     models = open_models(paths_of(section))
-    ours = released_looks(state, policy)
+    ours = release_fingerprint(context.state, folder)
     theirs = [
-        _theirs(policy, models, entry, f"earlier release {number}") for number, entry in enumerate(entries, 1)
+        _theirs(earlier, folder, models, entry, f"earlier release {number}")
+        for number, entry in enumerate(entries, 1)
     ]
     given = calibrations_of(section.calibration, models)
     return compare_with_each(ours, theirs, models=models, calibrations=given, target=section.false_match_rate)
 
 
-def released_looks(state: State, policy: Policy) -> DatasetFingerprint:
+def release_fingerprint(state: State, folder: Path) -> DatasetFingerprint:
     """What was seen of the objects that are released as things stand."""
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
-    rows = ((ImageFile(Path(), path, patient), look) for patient, path, look in visited(state))
-    return collect_fingerprints("this release", rows, {}, policy.state)
+    rows = (
+        (ImageFile(Path(), path, patient), look) for patient, path, look in released_fingerprints_of(state)
+    )
+    return collect_fingerprints("this release", rows, {}, folder)
 
 
-def _theirs(policy: Policy, models: Models, entry: RegistryEntry, title: str) -> DatasetFingerprint:
+def _theirs(
+    earlier: EarlierReleases, folder: Path, models: Models, entry: RegistryEntry, title: str
+) -> DatasetFingerprint:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
-    missing = registry_of(policy).missing(entry.name, entry.version, models.identity)
+    missing = earlier.registry.missing(entry.name, entry.version, models.identity)
     unread = {"not-embedded": missing} if missing else {}
-    return collect_fingerprints(title, registered(policy, models, entry), unread, policy.state)
+    return collect_fingerprints(title, registered(earlier, models, entry), unread, folder)
 
 
 def registered(
-    policy: Policy, models: Models, entry: RegistryEntry
+    earlier: EarlierReleases, models: Models, entry: RegistryEntry
 ) -> Iterator[tuple[ImageFile, ImageFingerprint]]:
     """What the registry keeps of a release."""
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
 
-    for batch in registry_of(policy).embeddings(entry, models.identity, vault_of(policy)):
+    for batch in earlier.registry.embeddings(entry, models.identity, earlier.vault()):
         kind = Modality(batch.modality)
         second = [None] * len(batch.patients) if batch.second is None else batch.second
         columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
@@ -295,13 +325,34 @@ def _mark(state: State, action: str, patients: Sequence[str]) -> int:
     return rule_out_patients(state, patients, outcome, RULE) if outcome else flag_patients(state, patients)
 
 
-def register_embeddings(state: State, policy: Policy, entry: RegistryEntry) -> None:
+def register_embeddings(state: State, folder: Path, earlier: EarlierReleases, entry: RegistryEntry) -> None:
     """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
-    if policy.overlap is None:
-        return
     from medsanitize.pipeline.stages.register import embeddings_of
 
-    ours = released_looks(state, policy)
+    ours = release_fingerprint(state, folder)
     identity, missing = FINGERPRINTED_BY.load(state) or "", sum(ours.unread.values())
     batches = embeddings_of(ours)
-    registry_of(policy).add_embeddings(entry, identity, batches, vault_of(policy), missing=missing)
+    earlier.registry.add_embeddings(entry, identity, batches, earlier.vault(), missing=missing)
+
+
+def overlap_gate(state: State, section: Overlap | None) -> GateSummary:
+    """Whether patients of this release are in earlier ones, in public words: no sizes of other releases."""
+    name = "overlap"
+    if section is None:
+        return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")
+    compared = OVERLAP.load(state)
+    if compared is None or not compared.releases:
+        return GateSummary(name, "not_run", "The registry holds no release of another name to compare with.")
+    found = f"Compared with {compared.releases} earlier releases: {compared.patients} patients match"
+    if compared.patients:
+        found += f", if only possibly ({section.action}, {compared.objects} objects)"
+    found += "."
+    if compared.miss is not None and not compared.patients:
+        found += f" The probability of missing a patient who is in both is at most {compared.miss:.1%}."
+    if compared.unclear:
+        found += " The comparison is inconclusive: images, model or calibration do not allow a conclusion."
+    if FAILED_OVERLAP.is_set(state):
+        return GateSummary(name, "failed", found)
+    settled = section.action in ("drop", "quarantine") and not compared.unclear
+    passed = settled or (compared.result == "exclusive" and not compared.patients)
+    return GateSummary(name, "passed" if passed else "flagged", found)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import ClassVar
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.stages.faces import faces_of
+from medsanitize.pipeline.stages.slides import check_slide_extra
+from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import any_decision, decisions_on
 from medsanitize.pipeline.state.keys import open_paths
@@ -27,7 +30,7 @@ from medsanitize.pipeline.state.set_rules import (
 )
 from medsanitize.pipeline.state.specimens import place_of
 from medsanitize.pipeline.state.stage_results import EXCLUDED, RESOLVED
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import FacesAction
 from medsanitize.sanitize.context import Context
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -49,11 +52,37 @@ class Job:
         return f"Job({self.id})"
 
 
-def resolve(state: State, policy: Policy) -> None:
+@dataclass(frozen=True, slots=True)
+class ResolveStage(Stage):
+    """Decide what the whole set rules out before any object is sanitized: consent, mixed studies, UIDs."""
+
+    exclude: Path | None
+    pseudonyms: Path | None
+
+    name: ClassVar = "resolve"
+    phase: ClassVar[Phase] = "inventory"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"inventory", "specimens"})
+
+    def check(self) -> None:
+        """Refuse lists that cannot be used."""
+        read_pseudonyms(self.pseudonyms)
+        read_excluded(self.exclude)
+
+    def pending(self, state: State) -> int | None:
+        """0 once it is decided."""
+        return 0 if RESOLVED.is_set(state) else None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Decide, unless libraries for what was found are missing."""
+        check_slide_extra(context.state)
+        check_pseudonyms(context.state, self.pseudonyms)
+        resolve(context.state, self.exclude)
+
+
+def resolve(state: State, exclude: Path | None) -> None:
     """Settle every object that the set rules out; runs once, as one transaction."""
-    if RESOLVED.is_set(state):
-        return
-    excluded = read_excluded(policy.exclude)
+    excluded = read_excluded(exclude)
     with state.transaction():
         index_inventory(state)
         missing = sum(not drop_without_consent(state, issuer, identifier) for identifier, issuer in excluded)
@@ -64,11 +93,11 @@ def resolve(state: State, policy: Policy) -> None:
         RESOLVED.set(state)
 
 
-def jobs(state: State, policy: Policy) -> Iterator[Job]:
+def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
     """Yield what is still to be sanitised, a patient's study at a time, with its sealed context."""
-    pseudonyms = read_pseudonyms(policy.pseudonyms.table)
+    pseudonyms = read_pseudonyms(table)
     decided = any_decision(state)
-    face_of = faces_of(state, policy)
+    face_of = faces_of(state, faces)
     for (patient, study), group in groupby(pending_objects(state), key=_study_of):
         stated = patient_of(state, patient)
         known = known_of(state, patient, study)
@@ -151,7 +180,7 @@ def read_pseudonyms(path: Path | None) -> dict[str, str]:
     return table
 
 
-def check_pseudonyms(state: State, policy: Policy) -> None:
+def check_pseudonyms(state: State, table: Path | None) -> None:
     """Refuse a pseudonym table that would make one patient of two issuers' patients.
 
     Raises
@@ -159,7 +188,7 @@ def check_pseudonyms(state: State, policy: Policy) -> None:
     UsageError
         A listed PatientID exists under more than one issuer.
     """
-    for identifier in read_pseudonyms(policy.pseudonyms.table):
+    for identifier in read_pseudonyms(table):
         if len(patients_with_id(state, identifier)) > 1:
             raise UsageError(
                 "pseudonyms.table lists a PatientID that two issuers gave to different patients",
@@ -172,14 +201,12 @@ def is_safe_name(name: str) -> bool:
     return _SAFE_NAME.fullmatch(name) is not None
 
 
-def digest_of_lists(seal: Seal, policy: Policy) -> str:
+def digest_of_lists(seal: Seal, lists: Iterable[Path | None]) -> str:
     """Keyed digest of the files beside the images that the policy names, to notice a change."""
     from hashlib import sha256
 
     parts = []
-    places = policy.wsi.places
-    beside = [*(table.file for table in policy.tables), *([places.file] if places else [])]
-    for path in (policy.exclude, policy.pseudonyms.table, *beside):
+    for path in lists:
         if path is not None:
             try:
                 with path.open("rb") as file:

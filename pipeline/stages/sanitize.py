@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from medsanitize.errors import MedsanitizeError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
@@ -19,18 +20,24 @@ from medsanitize.pipeline.engines.partial_files import (
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
 from medsanitize.pipeline.stages.review_items import Room, seal_doubts, store_doubts
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
+from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.objects import count_pending
+from medsanitize.pipeline.state.decisions import decision_counts
+from medsanitize.pipeline.state.objects import count_pending, count_released
 from medsanitize.pipeline.state.records import seal_record
+from medsanitize.pipeline.state.reset import remove_review_items
 from medsanitize.pipeline.state.review_queue import SealedDoubt
 from medsanitize.pipeline.state.sanitized import LinkRow, SanitizedRow, add_links, link_row, store_sanitized
+from medsanitize.pipeline.state.stage_results import REVIEWED
 from medsanitize.pipeline.storage.sha256_writer import LARGE, Sha256Writer
 from medsanitize.pipeline.storage.slide_files import slide_view
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import FacesAction
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import contested_path, part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.release.summary import GateSummary
 from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome, Sanitized
 
@@ -56,11 +63,46 @@ class Done:
     beyond: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class SanitizeStage(Stage):
+    """Sanitize every object that has no outcome yet."""
+
+    pseudonyms: Path | None
+    clean_pixel_data: bool
+    faces: FacesAction
+
+    name: ClassVar = "sanitize"
+    phase: ClassVar[Phase] = "objects"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"inventory", "resolve", "faces"})
+
+    def pending(self, state: State) -> int | None:
+        """Objects without an outcome."""
+        return count_pending(state)
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Sanitize them."""
+        sanitize_objects(self, context.state, context.engine, advance, staging=context.staging)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove the review items of objects that are sanitized again."""
+        remove_review_items(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether anything is released, whether pixels were read for text, and whether a person decided."""
+        return (
+            released_gate(judged.state),
+            burned_in_gate(judged.tally, clean_pixel_data=self.clean_pixel_data),
+            review_gate(judged.state),
+        )
+
+
 def sanitize_objects(
+    rules: SanitizeStage,
     state: State,
-    policy: Policy,
     engine: Engine,
-    on_objects: Callable[[int], None] = lambda _: None,
+    on_objects: Advance = lambda _: None,
     *,
     staging: Path | None = None,
 ) -> None:
@@ -71,9 +113,11 @@ def sanitize_objects(
     if staging is not None:
         make_partial_folder(staging)
     room = Room.left_in(state)
-    decodes = policy.dicom.options.clean_pixel_data or policy.pixels.faces == "deface"
+    decodes = rules.clean_pixel_data or rules.faces == "deface"
     size = objects_of_a_batch(count_pending(state), engine.workers, decodes=decodes)
-    for result in engine.map(sanitize_batch, batches(jobs(state, policy), size), isolate=decodes):
+    for result in engine.map(
+        sanitize_batch, batches(jobs(state, rules.pseudonyms, rules.faces), size), isolate=decodes
+    ):
         if isinstance(result, WorkerCrashed) and staging is not None:
             remove_partial_files(staging, result.item.id)
         done = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
@@ -85,6 +129,42 @@ def sanitize_objects(
         state.wrote(len(done))
         on_objects(len(done))
     state.commit()
+
+
+# -- gates --------------------------------------------------------------------------------
+
+
+def released_gate(state: State) -> GateSummary:
+    """Whether any object is left to release."""
+    if count_released(state):
+        return GateSummary("objects to release", "passed")
+    return GateSummary("objects to release", "failed", "No object is left to release.")
+
+
+def burned_in_gate(tally: Tally, *, clean_pixel_data: bool) -> GateSummary:
+    """Whether the pixels of what is released were read for text, as far as they had to be."""
+    name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
+    if not clean_pixel_data:
+        detail = f"Pixels were not read for text: {unread} released objects may show some."
+        return GateSummary(name, "not_run", detail)
+    detail = f"{tally.checks['pixels']['passed']} objects were read for text, {tally.regions} areas blanked."
+    if unread:
+        detail += f" {unread} released objects that may show text were not read."
+        return GateSummary(name, "flagged", detail)
+    return GateSummary(name, "passed", detail)
+
+
+def review_gate(state: State) -> GateSummary:
+    """Whether a person reviewed the release; the person is not named."""
+    if not REVIEWED.is_set(state):
+        detail = "Nobody reviewed a sample or the review items."
+        return GateSummary("review by a person", "not_run", detail)
+    found = decision_counts(state)
+    detail = (
+        "A person reviewed the review items and a sample:"
+        f" {found.decisions} decisions on {found.objects} objects."
+    )
+    return GateSummary("review by a person", "passed", detail)
 
 
 # -- in the workers -----------------------------------------------------------------------

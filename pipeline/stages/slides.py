@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import is_missing
+from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.specimens import (
     LEVELS,
@@ -17,11 +19,39 @@ from medsanitize.pipeline.state.specimens import (
     store_place,
 )
 from medsanitize.pipeline.state.stage_results import SPECIMENS_ASSIGNED
-from medsanitize.policies.model import Policy, SlidePlaces
+from medsanitize.pipeline.storage.sources import Input
+from medsanitize.policies.model import SlidePlaces
 from medsanitize.sanitize.context import SpecimenIds
 
 
-def check_places(policy: Policy) -> None:
+@dataclass(frozen=True, slots=True)
+class SpecimensStage(Stage):
+    """Assign slides to the patients and specimens that a table states."""
+
+    table: SlidePlaces | None
+    inputs: tuple[Input, ...]
+
+    name: ClassVar = "specimens"
+    phase: ClassVar[Phase] = "inventory"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"inventory"})
+
+    def check(self) -> None:
+        """Refuse a table that cannot be used."""
+        if self.table is not None:
+            check_places(self.table)
+
+    def pending(self, state: State) -> int | None:
+        """0 without a table, and once it was read."""
+        return 0 if self.table is None or SPECIMENS_ASSIGNED.is_set(state) else None
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Assign them."""
+        if self.table is not None:
+            place_slides(context.state, self.table, self.inputs)
+
+
+def check_places(table: SlidePlaces) -> None:
     """Refuse a table of places that cannot be read or has not its columns, before anything else is read.
 
     Raises
@@ -29,11 +59,10 @@ def check_places(policy: Policy) -> None:
     UsageError
         Naming the columns that are missing.
     """
-    if policy.wsi.places is not None:
-        next(iter(_rows(policy.wsi.places)), None)
+    next(iter(_rows(table)), None)
 
 
-def place_slides(state: State, policy: Policy) -> None:
+def place_slides(state: State, places: SlidePlaces, inputs: Sequence[Input]) -> None:
     """Give every slide that the table names its patient and place; runs once, as one transaction.
 
     Raises
@@ -41,12 +70,9 @@ def place_slides(state: State, policy: Policy) -> None:
     UsageError
         The table names a slide twice, or gives files of one slide different places.
     """
-    places = policy.wsi.places
-    if places is None or SPECIMENS_ASSIGNED.is_set(state):
-        return
     table = _table(places)
-    roots = [os.path.realpath(os.fsencode(root)) for root in policy.inputs if isinstance(root, Path)]
-    roots += [root.rstrip("/").encode() for root in policy.inputs if isinstance(root, str)]
+    roots = [os.path.realpath(os.fsencode(root)) for root in inputs if isinstance(root, Path)]
+    roots += [root.rstrip("/").encode() for root in inputs if isinstance(root, str)]
     with state.transaction():
         for slide in pending_slides(state):
             found = _found_in(table, [_relative(roots, path) for path in slide.paths])

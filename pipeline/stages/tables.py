@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.keys import patient_key
 from medsanitize.pipeline.state.patients import (
@@ -22,12 +23,12 @@ from medsanitize.pipeline.state.patients import (
 )
 from medsanitize.pipeline.state.result_types import TableNotes
 from medsanitize.pipeline.state.stage_results import GROUPS, TABLE_NOTES
-from medsanitize.policies.model import Policy
-from medsanitize.policies.tables_section import TableSection
+from medsanitize.policies.model import Dates, Options
+from medsanitize.policies.tables_section import KAnonymity, TableSection
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.duckdb_session import duckdb_session, sorted_rows
 from medsanitize.release.layout import TABLES
-from medsanitize.release.summary import TableSummary
+from medsanitize.release.summary import GateSummary, TableSummary
 from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
 from medsanitize.sanitize.pseudonyms import SubKeys
 
@@ -74,7 +75,40 @@ class Person:
         return "Person(...)"
 
 
-def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) -> tuple[TableSummary, ...]:
+@dataclass(frozen=True, slots=True)
+class TablesStage(Stage):
+    """Write the accompanying tables, pseudonymised as the images are."""
+
+    tables: tuple[TableSection, ...]
+    options: Options
+    dates: Dates
+    uid_root: str | None
+    small_groups: KAnonymity
+
+    name: ClassVar = "tables"
+    phase: ClassVar[Phase] = "documents"
+    invalidated_by: ClassVar = frozenset({"sanitize", "synthesize"})
+
+    def check(self) -> None:
+        """Refuse tables that cannot be used."""
+        check_tables(self.tables)
+
+    def pending(self, state: State) -> int | None:
+        """0 without tables; else unknown, since every run writes them again."""
+        return None if self.tables else 0
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Write them, and measure the k-anonymity of what they state of patients."""
+        context.tables = write_tables(self, context.state, context.subkeys, context.staged)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether few patients share a combination of values."""
+        return (small_groups_gate(judged.state, self.small_groups),)
+
+
+def write_tables(
+    rules: TablesStage, state: State, subkeys: SubKeys, staging: Path
+) -> tuple[TableSummary, ...]:
     """Write ``tables/NAME.parquet`` for every table of the policy.
 
     Rows of patients who are not in the release are dropped; rows are ordered by their content, by DuckDB, so
@@ -91,13 +125,13 @@ def write_tables(state: State, policy: Policy, subkeys: SubKeys, staging: Path) 
     with storage_errors():
         if folder.exists():
             shutil.rmtree(folder)
-    written = tuple(_write_one(state, policy, subkeys, table, folder) for table in policy.tables)
-    if groups := _groups(policy, folder):
+    written = tuple(_write_one(rules, state, subkeys, table, folder) for table in rules.tables)
+    if groups := _groups(rules, folder):
         GROUPS.store(state, groups)
     return written
 
 
-def check_tables(policy: Policy) -> None:
+def check_tables(tables: Sequence[TableSection]) -> None:
     """Refuse tables that cannot be read, before anything else is.
 
     Raises
@@ -105,7 +139,7 @@ def check_tables(policy: Policy) -> None:
     UsageError
         With the table's name and what is missing.
     """
-    for table in policy.tables:
+    for table in tables:
         columns = set(_columns(table))
         wanted = set(_wanted(table))
         if missing := sorted(wanted - columns):
@@ -178,9 +212,9 @@ def _transposed(columns: dict[str, list[str | None]], rows: int) -> Iterator[dic
 
 
 def _write_one(
-    state: State, policy: Policy, subkeys: SubKeys, table: TableSection, folder: Path
+    rules: TablesStage, state: State, subkeys: SubKeys, table: TableSection, folder: Path
 ) -> TableSummary:
-    mapper = _Mapper(state, policy, subkeys, table)
+    mapper = _Mapper(rules, state, subkeys, table)
     rows = (row for row in map(mapper.row, _rows(table)) if row is not None)
     count = write_ordered(folder / f"{table.name}.parquet", mapper.columns, rows)
     notes = TABLE_NOTES.load(state) or {}
@@ -221,26 +255,25 @@ def _write_parquet(
     return count
 
 
-def _groups(policy: Policy, folder: Path) -> EquivalenceClasses | None:
+def _groups(rules: TablesStage, folder: Path) -> EquivalenceClasses | None:
     """Groups of the patients by what the tables say of them; dates count where they stay as they are."""
     from medsanitize.verifiers.leaks.k_anonymity import QuasiIdentifiers, equivalence_classes
 
-    options, dates = policy.dicom.options, policy.dicom.dates
-    kept = options.retain_longitudinal_full_dates or dates.method == "year"
+    kept = rules.options.retain_longitudinal_full_dates or rules.dates.method == "year"
     told = []
-    for table in policy.tables:
+    for table in rules.tables:
         said = (*(table.dates if kept else ()), *table.ages, *table.zip_codes, *table.keep)
         if said:
             path = folder / f"{table.name}.parquet"
             told.append(QuasiIdentifiers(path, table.patient, tuple(dict.fromkeys(said))))
-    return equivalence_classes(told, policy.small_groups.least) if told else None
+    return equivalence_classes(told, rules.small_groups.least) if told else None
 
 
 class _Mapper:
     """Turns the rows of one table into rows that may be released; counts what it left out."""
 
-    def __init__(self, state: State, policy: Policy, subkeys: SubKeys, table: TableSection) -> None:
-        self.state, self.policy, self.subkeys, self.table = state, policy, subkeys, table
+    def __init__(self, rules: TablesStage, state: State, subkeys: SubKeys, table: TableSection) -> None:
+        self.rules, self.state, self.subkeys, self.table = rules, state, subkeys, table
         self.columns = _wanted(table)
         if table.issuer:
             self.columns.remove(table.issuer)
@@ -282,13 +315,13 @@ class _Mapper:
         if not re.fullmatch(r"[0-9.]{1,64}", text):
             self.blanked += 1
             return None
-        if self.policy.dicom.options.retain_uids:
+        if self.rules.options.retain_uids:
             return text
-        return remap_uid(self.subkeys, self.policy.pseudonyms.uid_root, text)
+        return remap_uid(self.subkeys, self.rules.uid_root, text)
 
     def _date(self, person: Person, text: str) -> str | None:
         """The date, moved or cut to its year as the policy does with the images; its form is YYYYMMDD."""
-        options, dates = self.policy.dicom.options, self.policy.dicom.dates
+        options, dates = self.rules.options, self.rules.dates
         day = text[:10].replace("/", "-")
         if options.retain_longitudinal_full_dates:
             return shift_date(day, 0)
@@ -320,7 +353,7 @@ class _Mapper:
         pseudonym = released_pseudonym(self.state, names[0])
         if pseudonym is None:
             return None
-        days = shift_days(self.subkeys, patient_of(self.state, names[0]).key, self.policy.dicom.dates)
+        days = shift_days(self.subkeys, patient_of(self.state, names[0]).key, self.rules.dates)
         return Person(pseudonym, days, self._tokens(names[0]))
 
     def _tokens(self, patient: bytes) -> frozenset[str]:
@@ -353,3 +386,21 @@ def _zip(text: str) -> str | None:
     if match is None:
         return None
     return "000" if match[1] in SMALL_ZIP_PREFIXES else match[1]
+
+
+def small_groups_gate(state: State, rules: KAnonymity) -> GateSummary:
+    """How many patients share what the tables beside the images say of them."""
+    found = GROUPS.load(state)
+    if found is None or not found.patients:
+        detail = "Disclosure risk by rare combinations was not measured."
+        return GateSummary("small groups", "not_run", detail)
+    detail = (
+        f"{found.patients} patients in {found.groups} groups by all that the tables say of them, the smallest"
+        f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.least}."
+        " Moved dates in tables, headers and images were not measured."
+    )
+    if not found.few:
+        return GateSummary("small groups", "passed", detail)
+    if rules.action == "fail":
+        return GateSummary("small groups", "failed", f"{detail} The policy allows none.")
+    return GateSummary("small groups", "flagged", detail)

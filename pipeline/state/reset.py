@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from sqlite3 import Connection
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import rule_out
-from medsanitize.pipeline.state.records import remove_unreleased
-from medsanitize.pipeline.state.stage_results import clear
 
 AGAIN = "again"
 """Rule of an object that waits to be sanitised again; no run ends with it."""
@@ -32,8 +29,8 @@ def mark_requeued(state: State, numbers: Iterable[int]) -> None:
     rule_out(state, numbers, "quarantined", AGAIN)
 
 
-def clear_set_decisions(state: State) -> None:
-    """Clear what was decided of the whole set; what it ruled out waits to be sanitized again."""
+def requeue_ruled_out(state: State) -> None:
+    """Requeue what decisions on the whole set ruled out, within the open transaction, and drop its flags."""
     db = state.db
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
@@ -41,52 +38,62 @@ def clear_set_decisions(state: State) -> None:
         (AGAIN,),
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
-    clear(state, by="set")
 
 
-def requeue(state: State, numbers: Iterable[int], staging: Path) -> None:
-    """Queue objects again whose files are missing, and clear what was decided of the whole set."""
-    with state.transaction():
-        clear_set_decisions(state)
-        mark_requeued(state, numbers)
-    release_requeued(state, staging)
+def reopen_requeued(state: State) -> None:
+    """Make requeued objects pending, within the open transaction."""
+    db = state.db
+    _remove_synthetics(db)
+    db.execute("UPDATE objects SET again = 0 WHERE again")
+    db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
+    # A decision to release was made on the object as it was, not as it becomes now.
+    db.execute(
+        "DELETE FROM decisions WHERE verdict = 'release' AND id IN (SELECT id FROM objects WHERE again)"
+    )
 
 
-def release_requeued(state: State, staging: Path) -> None:
-    """Make requeued objects pending again, as the review decided; after a kill, the next run finishes it."""
-    if count_requeued(state):
-        remove_unreleased(state, staging)
-        with state.transaction() as db:
-            _forget_synthetics(db)
-            db.execute("UPDATE objects SET again = 0 WHERE again")
-            db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
-            for table in ("doubted", "unseen", "findings", "looks"):
-                db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE again)")  # noqa: S608
-            # Who looked at an object has not looked at what it becomes now.
-            db.execute(
-                "DELETE FROM decisions WHERE verdict = 'release'"
-                " AND id IN (SELECT id FROM objects WHERE again)"
-            )
-    with state.transaction() as db:
-        db.execute(
-            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE outcome IS NULL"
-            " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')",
-            (REVIEW,),
-        )
+def reopen_all(state: State) -> None:
+    """Make every object pending that was sanitized, within the open transaction."""
+    db = state.db
+    _remove_synthetics(db)
+    db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
 
 
-def reset_all(state: State) -> None:
-    """Make every object pending again: nothing is staged any more. What a review decided still holds."""
-    with state.transaction() as db:
-        clear_set_decisions(state)
-        _forget_synthetics(db)
-        db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
-        for table in ("doubted", "unseen", "findings", "looks"):
-            db.execute(f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)")  # noqa: S608
-        clear(state, by="withdrawal")
+def quarantine_decided(state: State) -> None:
+    """Quarantine the pending objects that a review decided to quarantine, within the open transaction."""
+    state.db.execute(
+        "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE outcome IS NULL"
+        " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')",
+        (REVIEW,),
+    )
 
 
-def _forget_synthetics(db: Connection) -> None:
-    """Synthetic images are made again, under the same numbers, once it is known how many are wanted."""
+def _remove_synthetics(db: Connection) -> None:
+    # They are made again under the same numbers, once it is known how many are wanted.
     db.execute("DELETE FROM objects WHERE id IN (SELECT id FROM synthetics)")
     db.execute("DELETE FROM synthetics")
+
+
+# -- rows of stages, of objects that are sanitized again ----------------------------------
+
+
+def remove_review_items(state: State) -> None:
+    """Remove the review items of pending objects, within the open transaction."""
+    _remove_pending(state, "doubted", "unseen")
+
+
+def remove_findings(state: State) -> None:
+    """Remove the findings of the audit on pending objects, within the open transaction."""
+    _remove_pending(state, "findings")
+
+
+def remove_fingerprints(state: State) -> None:
+    """Remove the fingerprints of pending objects, within the open transaction."""
+    _remove_pending(state, "looks")
+
+
+def _remove_pending(state: State, *tables: str) -> None:
+    for table in tables:
+        state.db.execute(
+            f"DELETE FROM {table} WHERE id IN (SELECT id FROM objects WHERE outcome IS NULL)"  # noqa: S608
+        )

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import (
@@ -33,8 +33,6 @@ from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
 from medsanitize.verifiers.reid.calibration import Rate
 
 T = TypeVar("T")
-Cleared = Literal["", "set", "withdrawal"]
-"""What clears an entry: new decisions on the whole set, the withdrawal of a release, or neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,6 @@ class Mark:
     name: str
     written_by: tuple[str, ...]
     read_by: tuple[str, ...] = ()
-    cleared_by: Cleared = ""
 
     def is_set(self, state: State) -> bool:
         """Whether it is done."""
@@ -53,6 +50,10 @@ class Mark:
     def set(self, state: State) -> None:
         """State that it is done, within the open transaction if there is one."""
         state.put_plain(self.name, b"1")
+
+    def remove(self, state: State) -> None:
+        """State that it is not done, within the open transaction if there is one."""
+        state.remove(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,6 @@ class Result(Generic[T]):
     decode: Callable[[Any], T]
     written_by: tuple[str, ...]
     read_by: tuple[str, ...] = ()
-    cleared_by: Cleared = ""
     encode: Callable[[T], Any] = asdict  # type: ignore[assignment]
 
     def is_stored(self, state: State) -> bool:
@@ -152,88 +152,85 @@ SHARED_INPUTS = Result("sight", _inputs, ("engines.shared_storage",), encode=_en
 
 # -- the set before any object is sanitized -------------------------------------------------
 
-WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",), ("run",))
+WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The complete inventory."""
 PARTIAL_WALK = Result("walk-so-far", lambda facts: Walk(**facts), ("stages.inventory",))
 """The inventory up to its last stored batch."""
 SPECIMENS_ASSIGNED = Mark("placed", ("stages.slides",))
 """Slides have the patients and specimens of the table ``wsi.places``."""
-RESOLVED = Mark("resolved", ("stages.resolve",), ("resume",))
+RESOLVED = Mark("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
-EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("gates",))
+EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))
 """What became of the list ``exclude``."""
 SMALL_SERIES_JOINED = Mark("small series joined", ("stages.faces",))
 """Series too small to be judged by themselves are judged by frame of reference."""
-FACES_JUDGED = Mark("faces", ("stages.faces",), ("resume",))
+FACES_JUDGED = Mark("faces", ("stages.faces",))
 """Every series has a verdict on faces."""
 
 # -- decisions on the whole set -------------------------------------------------------------
 
-CONTESTS_SETTLED = Mark("contests", ("stages.deduplicate",), cleared_by="set")
+CONTESTS_SETTLED = Mark("contests", ("stages.deduplicate",))
 """Of the sources that state one SOP Instance UID, the survivors are known."""
-DUPLICATES_JUDGED = Mark("duplicates", ("stages.deduplicate",), cleared_by="set")
+DUPLICATES_JUDGED = Mark("duplicates", ("stages.deduplicate",))
 """Equal bytes, equal pixels and earlier releases are decided."""
 REGISTRY = Result(
     "registry",
     _registry,
     ("stages.deduplicate",),
-    ("gates", "run", "stages.evidence"),
+    ("evidence", "run"),
 )
 """What the registry says of the release."""
-FAILED_BYTES = Mark("refused-bytes", ("stages.deduplicate",), ("gates",), "set")
+FAILED_BYTES = Mark("refused-bytes", ("stages.deduplicate",))
 """Equal bytes that the policy does not allow."""
-FAILED_PIXELS = Mark("refused-pixels", ("stages.deduplicate",), ("gates",), "set")
+FAILED_PIXELS = Mark("refused-pixels", ("stages.deduplicate",))
 """Equal pixels that the policy does not allow."""
-FAILED_REGISTRY = Mark("refused-registry", ("stages.deduplicate",), ("gates",), "set")
+FAILED_REGISTRY = Mark("refused-registry", ("stages.deduplicate",))
 """Objects of earlier releases that the policy does not allow."""
 FINGERPRINTED_BY = _text("looked-by", ("stages.overlap",))
 """Identity of the models that made the stored fingerprints."""
-OVERLAP_JUDGED = Mark("overlap", ("stages.overlap",), cleared_by="set")
+OVERLAP_JUDGED = Mark("overlap", ("stages.overlap",))
 """The comparison with earlier releases is decided."""
-OVERLAP = Result("overlapped", _overlap, ("stages.overlap",), ("gates", "stages.evidence"), "set")
+OVERLAP = Result("overlapped", _overlap, ("stages.overlap",), ("evidence", "stages.manifests"))
 """What the comparison with earlier releases found."""
-FAILED_OVERLAP = Mark("refused-overlap", ("stages.overlap",), ("gates",), "set")
+FAILED_OVERLAP = Mark("refused-overlap", ("stages.overlap",))
 """Patients of earlier releases that the policy does not allow."""
 REPLACED = Result(
     "replaced",
     lambda facts: Replaced(**facts),
     ("synthesis.replaced_objects",),
-    cleared_by="set",
+    ("synthesis.stage",),
 )
 """Which originals are replaced by synthetic images."""
 SYNTHETIC: Result[SyntheticSummary | None] = Result(
     "synthesized",
     _synthetic,
     ("synthesis.stage",),
-    ("stages.evidence",),
-    "set",
+    ("evidence", "stages.manifests"),
     encode=lambda value: None if value is None else asdict(value),
 )
 """What the release states of its synthetic images; stored as None where nothing was replaced."""
-ATTACKS = Result("attacks", _attacks, ("stages.linkage_attack",), cleared_by="set")
+ATTACKS = Result("attacks", _attacks, ("stages.linkage_attack",))
 """Success of linkage attacks on the released images."""
 
 # -- evidence and publication ---------------------------------------------------------------
 
-GROUPS = Result("groups", lambda facts: EquivalenceClasses(**facts), ("stages.tables",), ("gates",))
+GROUPS = Result("groups", lambda facts: EquivalenceClasses(**facts), ("stages.tables",))
 """Groups of patients by what the accompanying tables state."""
 TABLE_NOTES = Result(
     "blanked",
     _tables,
     ("stages.tables",),
-    ("gates",),
+    ("evidence",),
     encode=lambda notes: {name: asdict(one) for name, one in notes.items()},
 )
 """What was left out of each accompanying table."""
-JUDGED = Result("judged", lambda facts: Judgement(**facts), ("run",), ("review.pages",), "set")
+JUDGED = Result("judged", lambda facts: Judgement(**facts), ("run",), ("requeue", "review.pages"))
 """How the run ended."""
-PUBLICATION = Result(
-    "publishing", lambda facts: Publication(**facts), ("run",), ("review.pages",), "withdrawal"
-)
+PUBLICATION = Result("publishing", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being published or is published; from here on nothing is judged again."""
 PUBLISHED = Mark("published", ("run",), ("resume", "review.pages"))
 """The release is complete."""
-WITHDRAWN = Mark("withdrawn", ("run",), ("resume",), "withdrawal")
+WITHDRAWN = Mark("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: what was staged is removed, and a rerun sanitizes again."""
 
 # -- review ---------------------------------------------------------------------------------
@@ -244,7 +241,7 @@ REVIEW = Result(
 """The pages that wait for decisions."""
 SAMPLE_SEED = _text("seed", ("review.pages",))
 """Seed of the sample: the digest of what the first page was of."""
-REVIEWED = Mark("reviewed", ("review.decisions",), ("gates",))
+REVIEWED = Mark("reviewed", ("review.decisions",), ("stages.sanitize",))
 """A person decided at least once."""
 DECIDED = _text("decided", ("review.decisions",))
 """Digest of all decisions; shards of another one are not merged."""
@@ -255,10 +252,3 @@ ENTRIES: tuple[Mark | Result[Any], ...] = tuple(
     one for one in list(globals().values()) if isinstance(one, Mark | Result)
 )
 """Every entry, in the order of this table."""
-
-
-def clear(state: State, by: Cleared) -> None:
-    """Remove the entries that are cleared by this, within the open transaction."""
-    for one in ENTRIES:
-        if one.cleared_by == by:
-            state.remove(one.name)

@@ -17,7 +17,7 @@ from medsanitize.pipeline.state.result_types import Replaced
 from medsanitize.pipeline.state.stage_results import REPLACED
 from medsanitize.pipeline.state.synthetics import originals
 from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, rows_of
-from medsanitize.policies.model import Policy, Synthesize
+from medsanitize.policies.model import Synthesize
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 RULE: Final = "synthesize:replaced"
@@ -56,11 +56,8 @@ def labels_by_path(section: Synthesize) -> dict[bytes, str]:
     }
 
 
-def replace_originals(state: State, policy: Policy, staging: Path) -> Replaced:
+def replace_originals(state: State, section: Synthesize, staging: Path) -> Replaced:
     """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
-    section = policy.synthesize
-    if section is None or section.replace == "none":
-        return Replaced()
     if not REPLACED.is_stored(state):
         labels = labels_by_path(section)
         found, named, unlabelled = list[_Image](), 0, 0

@@ -13,20 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
-from medsanitize.pipeline.stages.audit import audit_objects
-from medsanitize.pipeline.stages.deduplicate import digest_compressed
+from medsanitize.pipeline.runtime.workspace import Workspace
+from medsanitize.pipeline.stages.audit import AuditStage
+from medsanitize.pipeline.stages.deduplicate import DecodeStage
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.findings import count_to_audit
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.result_types import Replaced
-from medsanitize.pipeline.state.stage_results import SYNTHETIC
+from medsanitize.pipeline.state.stage_results import REPLACED, SYNTHETIC
 from medsanitize.pipeline.state.synthetics import SampledImages, SyntheticRow, add_synthetics
 from medsanitize.pipeline.synthesis.draw import (
     SamplingResult,
@@ -41,20 +42,19 @@ from medsanitize.pipeline.synthesis.draw import (
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, reference_splits
 from medsanitize.pipeline.synthesis.replaced_objects import (
     labels_by_path,
+    read_replaced,
     replace_originals,
     table_of,
 )
 from medsanitize.pipeline.synthesis.write_objects import ExportItem, generate_batch, stage_batch
-from medsanitize.policies.model import Policy, Synthesize
+from medsanitize.policies.model import Synthesize
 from medsanitize.release.atomic_io import storage_errors, write_atomic
-from medsanitize.release.summary import FigureTable, SyntheticSummary
-from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.release.summary import FigureTable, GateSummary, SyntheticSummary
 
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.privacy_gate.gate import PrivacyGate
     from medsanitize.generators.quality.evaluate import QualityResult
-    from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 _BATCH: Final = 32
@@ -64,7 +64,56 @@ _MATCHED_NOBODY: Final = "those that match nobody; none is released"
 _UNRELEASED: Final = "no synthetic image is released."
 
 
-def check_synthesize(policy: Policy) -> None:
+@dataclass(frozen=True, slots=True)
+class SynthesizeStage(Stage):
+    """Replace originals by synthetic images that pass the privacy gate, and audit those in turn."""
+
+    section: Synthesize | None
+    audit: AuditStage
+    decode: DecodeStage
+
+    name: ClassVar = "synthesize"
+    phase: ClassVar[Phase] = "set"
+    invalidated_by: ClassVar = frozenset({"sanitize", "deduplicate", "overlap"})
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the policy replaces anything."""
+        return self.section is not None and self.section.replace != "none"
+
+    def check(self) -> None:
+        """Refuse models, a table or labels that cannot be used."""
+        if self.section is not None and self.replaces:
+            check_synthesize(self.section)
+
+    def pending(self, state: State) -> int | None:
+        """0 where nothing is replaced."""
+        return None if self.replaces else 0
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Replace them, then audit and decode the synthetic images."""
+        if self.section is None:
+            return
+        synthesize(context, self.section)
+        if count_to_audit(context.state):
+            self.audit.run(context, lambda _: None)
+            if self.decode.pending(context.state) != 0:
+                self.decode.run(context, lambda _: None)
+
+    @staticmethod
+    def reset(state: State) -> None:
+        """Remove what was decided on originals and synthetic images."""
+        REPLACED.remove(state)
+        SYNTHETIC.remove(state)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Whether the synthetic images may stand in for the originals."""
+        if judged.is_plan and self.replaces:
+            return (GateSummary("synthetic images", "not_run", "A plan makes no images."),)
+        return (synthetic_gate(judged.state, replaces=self.replaces),)
+
+
+def check_synthesize(section: Synthesize) -> None:
     """Refuse what cannot work before anything is read: models, table, labels.
 
     Raises
@@ -74,9 +123,6 @@ def check_synthesize(policy: Policy) -> None:
     IntegrityError
         When a model was changed.
     """
-    section = policy.synthesize
-    if section is None or section.replace == "none":
-        return
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
 
     generator = open_generator_once(section.model, section.device)
@@ -156,39 +202,10 @@ class GateProgress:
         self.progress.message(text)
 
 
-def replace_images(
-    state: State,
-    policy: Policy,
-    subkeys: SubKeys,
-    engine: Engine,
-    staging: Path,
-    told: tuple[Progress, Cancellation],
-    search: IdentifierSearch,
-) -> IdentifierSearch:
-    """Put synthetic images in place of originals, and audit them like all else; returns the audit's net."""
-    if policy.synthesize is None or policy.synthesize.replace == "none":
-        return search
-    synthesize(state, policy, subkeys, engine, staging, told)
-    if not count_to_audit(state):
-        return search
-    search = audit_objects(state, policy, subkeys, engine)
-    digest_compressed(state, policy, engine)
-    return search
-
-
-def synthesize(
-    state: State,
-    policy: Policy,
-    subkeys: SubKeys,
-    engine: Engine,
-    staging: Path,
-    told: tuple[Progress, Cancellation],
-) -> None:
-    """Drop what is replaced, draw, judge, and stage what the gate lets pass; what is done stays done."""
-    section = policy.synthesize
-    if section is None:
-        return
-    replaced = replace_originals(state, policy, staging)
+def synthesize(context: RunContext, section: Synthesize) -> None:
+    """Drop what is replaced, sample, judge, and stage what the gate lets pass; what is stored stays done."""
+    state = context.state
+    replaced = replace_originals(state, section, context.staged)
     if not SYNTHETIC.is_stored(state):
         if not replaced.objects:
             SYNTHETIC.store(state, None)
@@ -197,17 +214,17 @@ def synthesize(
 
         generator = open_generator_once(section.model, section.device)
         wanted = requested_counts(replaced, section.per_patient, generator, training_of(section.model))
-        gate, sides = _prepared(section, generator, wanted, told)
+        gate, sides = _prepared(context, section, generator, wanted)
         if gate.needed:
             _keep(state, _undrawn(gate, replaced, wanted), ())
         else:
-            drawn = _drawn(state, section, subkeys, engine, generator, gate, wanted, told)
+            drawn = _drawn(context, section, generator, gate, wanted)
             state.commit()
-            measured = _measured(policy, generator, drawn, sides, told)
-            if _has_page(policy):
-                _write_page(policy, generator, drawn, sides, measured)
-            _settle(state, engine, generator, drawn, replaced, measured)
-    remove_unreleased(state, staging)
+            measured = _measured(context, generator, drawn, sides)
+            if not context.workspace.anonymous:
+                _write_page(context.workspace, generator, drawn, sides, measured)
+            _settle(context, generator, drawn, replaced, measured)
+    remove_unreleased(state, context.staged)
 
 
 def requested_counts(
@@ -224,14 +241,14 @@ def requested_counts(
 
 
 def _prepared(
-    section: Synthesize, generator: Generator, wanted: Sequence[int], told: tuple[Progress, Cancellation]
+    context: RunContext, section: Synthesize, generator: Generator, wanted: Sequence[int]
 ) -> tuple[PrivacyGate, ReferenceSplits]:
     """The gate, calibrated, and the images that it knows."""
     from medsanitize.generators.diffusion.generator import training_of
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
     from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
-    hears, stop = GateProgress(told[0]), told[1]
+    hears, stop = GateProgress(context.progress), context.cancellation
     images = max(sum(wanted), images_needed(section.bound))
     retrieval, verification = open_verifiers(section.retrieval, section.verifier)
     require_memory(images, generator, retrieval, verification)
@@ -272,52 +289,40 @@ def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> Sy
 
 
 def _drawn(
-    state: State,
+    context: RunContext,
     section: Synthesize,
-    subkeys: SubKeys,
-    engine: Engine,
     generator: Generator,
     gate: PrivacyGate,
     wanted: Sequence[int],
-    told: tuple[Progress, Cancellation],
 ) -> SamplingResult:
     from medsanitize.generators.export.provenance import seed_of
 
-    hears = GateProgress(told[0])
+    hears = GateProgress(context.progress)
     hears.stage("drawing", None)
-    sampler = worker_sampler(engine, generate_batch, generator, SampledImages(state), hears.advance)
-    seed = partial(seed_of, subkeys, generator.digest)
+    sampler = worker_sampler(
+        context.engine, generate_batch, generator, SampledImages(context.state), hears.advance
+    )
+    seed = partial(seed_of, context.subkeys, generator.digest)
     return sample_images(wanted, gate, sampler, seed, most=section.bound)
 
 
-def _has_page(policy: Policy) -> bool:
-    """Whether the holder is shown patients: nothing that links to them outlives an anonymous run."""
-    return policy.release.mode == "pseudonymous"
-
-
 def _measured(
-    policy: Policy,
-    generator: Generator,
-    drawn: SamplingResult,
-    sides: ReferenceSplits,
-    told: tuple[Progress, Cancellation],
+    context: RunContext, generator: Generator, drawn: SamplingResult, sides: ReferenceSplits
 ) -> QualityResult:
     """How good the images are; what is neither released nor shown to the holder is not measured."""
     from medsanitize.generators.quality.evaluate import QualityResult
 
-    shows = _has_page(policy)
+    # Nothing that shows patients may outlive an anonymous run.
+    shows = not context.workspace.anonymous
     if not shows and not drawn.judged.verdict.passed:
         return QualityResult(None, _UNRELEASED, of_all=True)
-    return measure_quality(drawn, sides.holdout, generator, GateProgress(told[0]), told[1], nearest=shows)
-
-
-def page_path(policy: Policy) -> Path:
-    """The page of the synthesis, for the holder alone: it shows patients."""
-    return policy.state / f"{policy.release.name}-{policy.release.version}.synthetic.html"
+    return measure_quality(
+        drawn, sides.holdout, generator, GateProgress(context.progress), context.cancellation, nearest=shows
+    )
 
 
 def _write_page(
-    policy: Policy,
+    workspace: Workspace,
     generator: Generator,
     drawn: SamplingResult,
     sides: ReferenceSplits,
@@ -329,7 +334,7 @@ def _write_page(
     whose = _MEASURED if drawn.judged.verdict.passed else _MATCHED_NOBODY
     more = (figures_section(measured, whose), measured.beside)
     shown = ReportData(
-        f"{policy.release.name} {policy.release.version}: synthetic images",
+        f"{workspace.name} {workspace.version}: synthetic images",
         sampling_counts(drawn),
         drawn.judged,
         drawn.images,
@@ -337,15 +342,14 @@ def _write_page(
         [generator.classes[one.label] if generator.classes else "" for one in drawn.first],
         tuple(section for section in more if section),
     )
-    path = page_path(policy)
+    path = workspace.synthetic_page
     write_atomic(path, holder_page(shown))
     with storage_errors():
         path.chmod(0o600)
 
 
 def _settle(
-    state: State,
-    engine: Engine,
+    context: RunContext,
     generator: Generator,
     drawn: SamplingResult,
     replaced: Replaced,
@@ -358,7 +362,7 @@ def _settle(
 
     verdict = drawn.judged.verdict
     passed = verdict.passed
-    rows = list(_staged(engine, generator, drawn)) if passed else []
+    rows = list(_staged(context.engine, generator, drawn)) if passed else []
     grid = montage(drawn.pixels[:_SHOWN]) if passed and len(drawn.chosen) else b""
     quality, figures = _told_quality(measured, released=bool(rows))
     said = SyntheticSummary(
@@ -377,7 +381,7 @@ def _settle(
         quality=quality,
         figures=figures,
     )
-    _keep(state, said, rows)
+    _keep(context.state, said, rows)
 
 
 def _told_quality(
@@ -427,3 +431,39 @@ def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iter
                 "A process that writes synthetic images died", "Use fewer workers, then run the command again"
             )
         yield from result
+
+
+def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
+    """What stands in place of originals that were dropped. Without a verdict in its favour, nothing does."""
+    name, facts = "synthetic images", SYNTHETIC.load(state)
+    if not replaces:
+        return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")
+    unlabelled = _unlabelled(state)
+    if facts is None:
+        nothing = "The policy replaces images, and there was none to replace."
+        return GateSummary(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
+    told, sound = [f"{facts.replaced} images were dropped."], not unlabelled
+    if facts.state == "passed":
+        promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
+        told.append(f"{facts.released} synthetic images are released: {promised}.")
+    else:
+        told.append(f"No synthetic image is released: the verdict is {facts.state}.")
+        sound = False
+    if facts.state == "passed" and facts.released < facts.asked:
+        told.append(f"{facts.asked - facts.released} are missing of those asked for.")
+        sound = False
+    told += [unlabelled] if unlabelled else []
+    return GateSummary(name, "passed" if sound else "flagged", " ".join(told))
+
+
+def _unlabelled(state: State) -> str:
+    """What is said of images whose label, by which they would be replaced, the table does not give."""
+    replaced = read_replaced(state)
+    if not replaced.unlabelled:
+        return ""
+    if not replaced.named:
+        return (
+            "No file of the table is an image of this release: none of the"
+            f" {replaced.unlabelled} images could be replaced by its label."
+        )
+    return f"The table gives no label to {replaced.unlabelled} images, and they were not replaced."

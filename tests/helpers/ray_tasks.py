@@ -137,7 +137,7 @@ def lingers(policy: Policy) -> dict[str, Any]:
 
 def finds_another_input(policy: Policy) -> dict[str, Any]:
     """Workers start after the input was replaced."""
-    inputs, export = inputs_of(policy), policy.output.parent / "export"
+    inputs, export = inputs_of(policy.inputs), policy.output.parent / "export"
     with RayEngine(setup_of(policy), 1, Cancellation(), inputs) as engine:
         export.rename(export.with_name("hidden"))
         export.mkdir()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.pipeline import run as running
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.stages import audit, deduplicate
 from medsanitize.policies.model import Policy
 
 from tests.helpers.hospital import tree
@@ -27,14 +27,14 @@ def test_a_missing_staged_file_is_made_again_by_the_next_run(
     """Also a dropped duplicate of it: the duplicate in the export is decided again."""
     whole, policy = workplace("whole"), workplace("gone")
     run(whole, ONE)
-    real = running.audit_objects
+    real = audit.audit_objects
 
     def removed(*arguments: object) -> object:
         for path in staged(policy)[::2]:
             path.unlink()
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running, "audit_objects", removed)
+    monkeypatch.setattr(audit, "audit_objects", removed)
     with pytest.raises(EnvironmentFailure, match="are gone") as failure:
         run(policy, ONE)
     monkeypatch.undo()
@@ -60,14 +60,14 @@ def test_a_file_deleted_after_the_audit_is_detected_by_the_next_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = workplace()
-    real = running.digest_compressed
+    real = deduplicate.judge_duplicates
 
     def removed(*arguments: object) -> None:
         for path in staged(policy):
             path.unlink()
         real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running, "digest_compressed", removed)
+    monkeypatch.setattr(deduplicate, "judge_duplicates", removed)
     with pytest.raises((EnvironmentFailure, IntegrityError)):  # whichever stage needs them first
         run(policy, ONE)
     monkeypatch.undo()

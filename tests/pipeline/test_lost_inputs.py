@@ -13,6 +13,7 @@ from medsanitize.pipeline import run as running
 from medsanitize.pipeline.engines import base
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.pipeline.stages import inventory as stage
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
@@ -202,13 +203,14 @@ def test_objects_of_another_file_system_at_the_input_path_are_not_quarantined(
 
 def fall_back_before(monkeypatch: pytest.MonkeyPatch, mount: Mount, step: str) -> None:
     """Lose the mount right before a step of the run; the folder below it is not empty."""
-    real = getattr(running, step)
+    module = stage if step == "take_inventory" else running
+    real = getattr(module, step)
 
     def late(*arguments: Any) -> Any:
         mount.fall_back()
         return real(*arguments)
 
-    monkeypatch.setattr(running, step, late)
+    monkeypatch.setattr(module, step, late)
 
 
 @pytest.mark.parametrize("step", ["open_state", "open_engine"])
@@ -239,7 +241,7 @@ def test_shards_require_the_inputs_of_the_inventory(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        fall_back_before(patched, mount, "share_out")
+        fall_back_before(patched, mount, "publish_input_snapshot")
         run(project, Options(workers=1, inventory_only=True))
     mount.bring_back()
 

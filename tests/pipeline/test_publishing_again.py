@@ -11,8 +11,8 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError
 from medsanitize.pipeline import run as module
-from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.release.publish import fix_metadata
@@ -97,7 +97,7 @@ def test_a_refused_anonymous_run_leaves_no_output(workplace: Workplace) -> None:
 def test_an_unstarted_state_is_not_reported_as_a_changed_key(workplace: Workplace) -> None:
     policy, ear = workplace(), Ear()
     policy.state.mkdir(mode=0o700)
-    state_path(policy).touch(mode=0o600)
+    workspace_of(policy).database.touch(mode=0o600)
     done = run(policy, ONE, progress=ear)
     assert (done.ending, ear.heard) == ("published", [])
 
@@ -109,13 +109,13 @@ def test_missing_staging_is_created_for_its_owner_only(
     run(policy, Options(workers=1, inventory_only=True))
     shutil.rmtree(policy.output / ".staging")
     modes = []
-    look = module._look
+    close = module._close_objects
 
-    def looked(one: module.Run) -> object:
-        modes.append(one.staging.stat().st_mode & 0o777)
-        return look(one)
+    def closed(one: module.Run) -> None:
+        modes.append(one.context.staged.stat().st_mode & 0o777)
+        close(one)
 
-    monkeypatch.setattr(module, "_look", looked)
+    monkeypatch.setattr(module, "_close_objects", closed)
     run(policy, ONE)
     assert modes == [0o700]
 

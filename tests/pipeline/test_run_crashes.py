@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
-from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 
@@ -46,7 +46,6 @@ def note(event, arguments):
         raise OSError(28, "No space left on device")
 from pathlib import Path
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.load import load
 loaded = load(Path(policy))
@@ -198,7 +197,7 @@ def test_another_number_of_shards_is_rejected_until_the_first_are_merged(
 def test_a_shard_does_not_modify_the_shared_inventory(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, Options(workers=1, inventory_only=True))
-    shared = state_path(policy)
+    shared = workspace_of(policy).database
     before = shared.read_bytes()
     shared.chmod(0o400)
     run(policy, Options(workers=1, shard=Shard(1, 2)))

@@ -12,8 +12,8 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, KeyMaterialError, UsageError
 from medsanitize.pipeline.preflight import locked
-from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release
@@ -155,18 +155,18 @@ def test_a_pseudonym_table_is_followed(workplace: Workplace) -> None:
 def test_a_source_changed_during_the_run_is_quarantined(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medsanitize.pipeline import run as module
+    from medsanitize.pipeline.stages import sanitize as module
 
     policy = workplace()
-    original = module._sanitize
+    original = module.sanitize_objects
 
-    def tamper(one: module.Run) -> None:
+    def tamper(*given: object, **named: object) -> None:
         with (policy.inputs[0] / "p0" / "i0003").open("ab") as file:
             file.write(b"\0\0")
         (policy.inputs[0] / "p0" / "i0006").unlink()
-        original(one)
+        original(*given, **named)
 
-    monkeypatch.setattr(module, "_sanitize", tamper)
+    monkeypatch.setattr(module, "sanitize_objects", tamper)
     result = run(policy, ONE)
     assert result.quarantined["changed-since-inventory"] == 1
     assert result.quarantined["unreadable"] == 1
@@ -254,7 +254,7 @@ def test_two_concurrent_runs_are_rejected(workplace: Workplace) -> None:
     policy = workplace()
     policy.output.mkdir()
     policy.state.mkdir()
-    with locked(policy), pytest.raises(EnvironmentFailure, match="Another run"):
+    with locked(workspace_of(policy)), pytest.raises(EnvironmentFailure, match="Another run"):
         run(policy, ONE)
 
 
@@ -391,7 +391,7 @@ def test_an_anonymous_run_cannot_be_sharded(workplace: Workplace, option: str) -
 def test_the_state_contains_no_source_names(workplace: Workplace) -> None:
     policy = workplace()
     run(policy, ONE)
-    content = state_path(policy).read_bytes()
+    content = workspace_of(policy).database.read_bytes()
     assert b"i0003" not in content
 
 

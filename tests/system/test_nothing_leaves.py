@@ -138,7 +138,6 @@ def test_temporary_files_of_a_killed_run_do_not_identify(tmp_path: Path, short: 
     assert [word for word in CANARIES if word.encode() in left] == []
 
 
-@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_network_home_user_name_or_a_writable_root(
     traced: Path, temporary: Path
 ) -> None:

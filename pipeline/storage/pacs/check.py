@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from medsanitize.pipeline.storage.pacs.address import THE_PACS, service_of
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.policies.inputs import DicomWeb, Dimse
-from medsanitize.policies.model import Policy
 
 
-def check_pacs(policy: Policy) -> None:
+def check_pacs(inputs: Sequence[object]) -> None:
     """Read the worklists and check access to every PACS.
 
     Raises
@@ -19,7 +20,7 @@ def check_pacs(policy: Policy) -> None:
         A PACS is unreachable or denies access.
     """
     names: dict[bytes, str] = {}
-    for number, one in enumerate(policy.inputs, 1):
+    for number, one in enumerate(inputs, 1):
         if isinstance(one, DicomWeb | Dimse):
             if one.worklist is not None:
                 read_worklist(one.worklist, one.query)

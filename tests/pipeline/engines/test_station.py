@@ -62,7 +62,7 @@ def call(station: RayWorker, channel: EncryptedChannel, task: Callable[..., Any]
 
 
 def test_a_worker_proves_access_to_staging_and_runs_tasks(setup: Setup) -> None:
-    station, channel, answer = equipped(setup, inputs_of(setup.policy))
+    station, channel, answer = equipped(setup, inputs_of(setup.policy.inputs))
 
     assert answer.raised is None
     assert setup.staging is not None
@@ -71,13 +71,13 @@ def test_a_worker_proves_access_to_staging_and_runs_tasks(setup: Setup) -> None:
 
 
 def test_probe_files_of_a_killed_run_are_removed(setup: Setup) -> None:
-    equipped(setup, inputs_of(setup.policy))
+    equipped(setup, inputs_of(setup.policy.inputs))
 
     assert not list(ensure_staging(setup.policy).glob(f"{SEEN}*"))
 
 
 def test_a_node_with_another_folder_at_the_input_path_is_rejected(setup: Setup) -> None:
-    others = tuple(replace(root, inode=root.inode + 1) for root in inputs_of(setup.policy))
+    others = tuple(replace(root, inode=root.inode + 1) for root in inputs_of(setup.policy.inputs))
 
     _, _, answer = equipped(setup, others)
 
@@ -86,7 +86,7 @@ def test_a_node_with_another_folder_at_the_input_path_is_rejected(setup: Setup) 
 
 
 def test_a_node_with_other_inode_numbers_is_rejected(setup: Setup) -> None:
-    (root,) = inputs_of(setup.policy)
+    (root,) = inputs_of(setup.policy.inputs)
     entries = tuple((name, inode + 1) for name, inode in root.entries)
 
     _, _, answer = equipped(setup, (replace(root, entries=entries),))
@@ -96,7 +96,7 @@ def test_a_node_with_other_inode_numbers_is_rejected(setup: Setup) -> None:
 
 
 def test_a_node_with_a_replaced_input_entry_is_accepted(setup: Setup) -> None:
-    (root,) = inputs_of(setup.policy)
+    (root,) = inputs_of(setup.policy.inputs)
     (name, inode), *others = root.entries
 
     _, _, answer = equipped(setup, (replace(root, entries=((name, inode + 1), *others)),))
@@ -108,7 +108,7 @@ def test_a_node_without_the_staging_folder_is_rejected(setup: Setup) -> None:
     assert setup.staging is not None
     setup.staging.rmdir()
 
-    _, _, answer = equipped(setup, inputs_of(setup.policy))
+    _, _, answer = equipped(setup, inputs_of(setup.policy.inputs))
 
     assert isinstance(answer.raised, EnvironmentFailure)
     assert "Mount the folder" in str(answer.raised)
@@ -120,14 +120,14 @@ def test_a_node_without_a_required_extra_is_rejected(setup: Setup, monkeypatch: 
 
     monkeypatch.setattr("medsanitize.pipeline.runtime.optional_dependencies.check_extras", lacking)
 
-    _, _, answer = equipped(setup, inputs_of(setup.policy))
+    _, _, answer = equipped(setup, inputs_of(setup.policy.inputs))
 
     assert isinstance(answer.raised, EnvironmentFailure)
     assert "extra 'text'" in str(answer.raised)
 
 
 def test_our_errors_are_returned_and_foreign_messages_are_not(setup: Setup) -> None:
-    station, channel, _ = equipped(setup, inputs_of(setup.policy))
+    station, channel, _ = equipped(setup, inputs_of(setup.policy.inputs))
 
     ours, theirs = call(station, channel, refuse).raised, call(station, channel, fail).raised
 

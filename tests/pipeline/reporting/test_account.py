@@ -14,10 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.errors import FoldersInUse, KeyMaterialError
-from medsanitize.pipeline import preflight
+from medsanitize.pipeline import evidence, preflight
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
+from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages import audit, deduplicate
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from prometheus_client.parser import text_string_to_metric_families
@@ -126,7 +128,7 @@ def test_a_defect_is_reported_without_its_message(small: Policy, monkeypatch: py
     def broken(*_: object) -> None:
         raise ValueError(f"cannot parse {CANARIES[0]}")
 
-    monkeypatch.setattr(running, "judge_duplicates", broken)
+    monkeypatch.setattr(deduplicate, "judge_duplicates", broken)
     with pytest.raises(ValueError, match="cannot parse"):
         run(small, ONE)
     facts = told(small)
@@ -139,25 +141,25 @@ def test_a_signal_is_reported_with_the_progress_of_the_run(
     small: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = Cancellation()
-    monkeypatch.setattr(running, "digest_compressed", lambda *_: setattr(stop, "number", 15))
+    monkeypatch.setattr(audit, "audit_objects", lambda *_: setattr(stop, "number", 15))
     with pytest.raises(Cancelled):
         run(small, ONE, stop=stop)
     facts = told(small)
     assert (facts["ending"], facts["exit_code"], facts["may_be_repeated"]) == ("stopped", 143, True)
-    assert facts["stages"][-1]["name"] == "decode"
+    assert facts["stages"][-1]["name"] == "audit"
     assert facts["outcomes"]["released"] == 3
 
 
 def test_a_signal_during_evidence_writing_publishes_nothing_until_the_next_run(
     small: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop, write_evidence = Cancellation(), running.write_evidence
+    stop, write_evidence = Cancellation(), evidence.write_evidence
 
     def signalled(*arguments: Any, **settings: Any) -> None:
         stop.number = 15
         write_evidence(*arguments, **settings)
 
-    monkeypatch.setattr(running, "write_evidence", signalled)
+    monkeypatch.setattr(evidence, "write_evidence", signalled)
     with pytest.raises(Cancelled):
         run(small, ONE, stop=stop)
     assert not (small.output / "RELEASE.json").exists()
@@ -168,7 +170,7 @@ def test_a_signal_during_evidence_writing_publishes_nothing_until_the_next_run(
 def test_a_run_without_the_lock_keeps_the_report_of_the_other(small: Policy) -> None:
     run(small, ONE)
     before = (small.state / "return.json").read_bytes()
-    with preflight.locked(small), pytest.raises(FoldersInUse):
+    with preflight.locked(workspace_of(small)), pytest.raises(FoldersInUse):
         run(small, ONE)
     assert (small.state / "return.json").read_bytes() == before
 
@@ -187,7 +189,7 @@ FULL = """
 import errno, os, sys
 from medsanitize import cli
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline import run
+from medsanitize.pipeline.stages import deduplicate
 full = False
 def note(event, arguments):
     if event == "open" and full and isinstance(arguments[0], (str, bytes)):
@@ -199,7 +201,7 @@ def fill(*_):
     global full
     full = True
     raise EnvironmentFailure("The disk is full", "Free some space")
-run.judge_duplicates = fill
+deduplicate.judge_duplicates = fill
 sys.addaudithook(note)
 cli.main()
 """
@@ -279,7 +281,7 @@ def test_runs_with_different_states_cannot_share_an_output(small: Policy) -> Non
     other = prepare(small.output.parent, state="./other")
     other.state.mkdir()
     small.output.mkdir()
-    with preflight.locked(other), pytest.raises(FoldersInUse):
+    with preflight.locked(workspace_of(other)), pytest.raises(FoldersInUse):
         run(small, ONE)
     assert not (small.output / ".staging").exists()
 

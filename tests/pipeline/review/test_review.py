@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import PolicyError, UsageError
-from medsanitize.pipeline.resume import page_path, state_path
 from medsanitize.pipeline.review import pages as review_module
 from medsanitize.pipeline.review.decisions import read_decisions
 from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages import review_items as doubts_module
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
@@ -68,7 +68,7 @@ class Desk:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.page = page_path(policy).read_text()
+        self.page = workspace_of(policy).review_page().read_text()
         self.id = re.findall(r'data-page="([^"]*)"', self.page)[0]
         self.digest = re.findall(r'data-digest="([^"]*)"', self.page)[0]
         names = re.findall(r'type="radio" name="([^"]*)"', self.page)
@@ -129,14 +129,14 @@ def test_values_are_escaped_and_no_resource_is_loaded(desk: Callable[..., Desk])
 
 def test_the_page_is_readable_by_its_owner_only_and_states_phi(desk: Callable[..., Desk]) -> None:
     one = desk()
-    assert page_path(one.policy).stat().st_mode & 0o777 == 0o600
-    assert page_path(one.policy).parent == one.policy.state
+    assert workspace_of(one.policy).review_page().stat().st_mode & 0o777 == 0o600
+    assert workspace_of(one.policy).review_page().parent == one.policy.state
     assert "Contains PHI." in one.page
 
 
 def test_review_items_are_stored_encrypted(desk: Callable[..., Desk]) -> None:
     one = desk()
-    one.policy.state.joinpath(page_path(one.policy).name).unlink()
+    one.policy.state.joinpath(workspace_of(one.policy).review_page().name).unlink()
     for path in one.policy.state.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
         assert CANARIES[0].encode() not in content
@@ -221,7 +221,7 @@ def test_a_review_without_changes_approves_the_reviewed_release(desk: Callable[.
     taken = one.hand_in({one.sample[0]: "release"}, approve=True)
     done = run(one.policy, ONE)
     assert (taken.objects, done.ending, done.digest) == (0, "published", one.digest)
-    assert not page_path(one.policy).exists()
+    assert not workspace_of(one.policy).review_page().exists()
     assert "review by a person: passed" in (one.policy.output / "provenance.jsonld").read_text()
 
 
@@ -272,16 +272,23 @@ def test_the_same_decisions_give_the_same_release(desk: Callable[..., Desk]) -> 
 def test_a_run_killed_after_the_decisions_gives_the_same_release(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from medsanitize.pipeline import requeue
     from medsanitize.pipeline import run as module
-    from medsanitize.pipeline.state import reset
+    from medsanitize.pipeline.stages import audit, sanitize
 
     trees = []
     for name in ("a", "b"):
         one = desk(name)
         one.hand_in({one.doubts[0]: "keep", one.doubts[2]: "quarantine"})
         if name == "b":
-            steps = [(module, step) for step in ("_sanitize", "_look", "_give_evidence", "_conclude")]
-            for place, attribute in ((reset, "remove_unreleased"), *steps):
+            steps = (
+                (requeue, "remove_unreleased"),
+                (sanitize, "sanitize_objects"),
+                (audit, "audit_objects"),
+                (module, "give_evidence"),
+                (module, "_conclude"),
+            )
+            for place, attribute in steps:
                 with monkeypatch.context() as patch:
                     patch.setattr(place, attribute, _killed)
                     with pytest.raises(KeyboardInterrupt):
@@ -292,7 +299,7 @@ def test_a_run_killed_after_the_decisions_gives_the_same_release(
     assert trees[0] == trees[1]
 
 
-def _killed(*_: object) -> None:
+def _killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -313,7 +320,7 @@ def test_an_object_that_failed_the_release_can_be_quarantined(
     policy = workplace()
     refused = run(policy, ONE)
     make_review(policy)
-    page = page_path(policy).read_text()
+    page = workspace_of(policy).review_page().read_text()
     finding = re.findall(r'name="(finding-[0-9a-f]{32})"', page)[0]
     apply_decisions(policy, Desk(policy).file(decisions={finding: "quarantine"}))
     done = run(policy, ONE)
@@ -388,8 +395,8 @@ def test_a_restart_discards_the_page(desk: Callable[..., Desk]) -> None:
     one = desk()
     shutil.rmtree(one.policy.inputs[0] / "p0")
     run(one.policy, ONE)
-    assert not page_path(one.policy).exists()
-    assert state_path(one.policy).exists()
+    assert not workspace_of(one.policy).review_page().exists()
+    assert workspace_of(one.policy).database.exists()
 
 
 # -- in a browser -----------------------------------------------------------------------------
@@ -400,7 +407,7 @@ def test_a_restart_discards_the_page(desk: Callable[..., Desk]) -> None:
 def test_decisions_made_in_a_browser_are_saved_and_applied(desk: Callable[..., Desk], tmp_path: Path) -> None:
     one = desk()
     with browser(tmp_path / "profile") as page:
-        page.open(page_path(one.policy), tmp_path)
+        page.open(workspace_of(one.policy).review_page(), tmp_path)
         assert page.ask("document.getElementById('told').value") == "0 of 18 decided"
         page.click(f'label:has(input[name="{one.doubts[0]}"][value="quarantine"])')
         page.press("n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from medsanitize.pipeline.gates import _burned_in
-from medsanitize.pipeline.stages.evidence import Tally
+from medsanitize.pipeline.stages.sanitize import burned_in_gate
+from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 
@@ -31,4 +31,6 @@ def test_the_burned_in_text_gate(preset: str, read: int, unread: int, result: st
     tally = Tally(regions=2)
     tally.checks["pixels"].update({"passed": read, "not_run": unread})
 
-    assert _burned_in(policy(preset), tally).result == result
+    assert (
+        burned_in_gate(tally, clean_pixel_data=policy(preset).dicom.options.clean_pixel_data).result == result
+    )

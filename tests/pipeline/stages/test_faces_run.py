@@ -168,14 +168,14 @@ def test_a_checked_series_is_not_checked_again(place: Place) -> None:
     policy = place("deface")
     with LocalEngine(Setup(policy, KEYS, None, keep_links=False), 1, Cancellation()) as engine:
         state = State(None, KEYS)
-        take_inventory(state, policy, engine)
+        take_inventory(state, policy.inputs, engine)
         seen: list[int] = []
-        judge_faces(state, policy, engine, seen.append)
+        judge_faces(state, engine, seen.append)
         rows = state.db.execute("SELECT * FROM faces ORDER BY series").fetchall()
         state.db.execute("DELETE FROM meta WHERE name = 'faces'")
         state.db.execute("DELETE FROM faces WHERE series = ?", (rows[0][0],))
         again: list[int] = []
-        judge_faces(state, policy, engine, again.append)
+        judge_faces(state, engine, again.append)
         after = state.db.execute("SELECT series, verdict FROM faces ORDER BY series").fetchall()
         state.close()
     assert sum(seen) == 69
@@ -227,5 +227,5 @@ def test_the_state_does_not_reveal_where_faces_are(place: Place) -> None:
 def test_objects_that_are_no_slices_get_no_face_decision(place: Place) -> None:
     policy = place("ignore")
     state = State(None, KEYS)
-    assert faces_of(state, policy)(0) is None
+    assert faces_of(state, policy.pixels.faces)(0) is None
     state.close()

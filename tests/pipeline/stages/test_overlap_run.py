@@ -16,11 +16,11 @@ from medsanitize.cli import cli
 from medsanitize.errors import KeyMaterialError, UsageError
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.plan import plan
+from medsanitize.pipeline.requeue import requeue
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.stages.overlap import pairs_path
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.reset import requeue
 from medsanitize.pipeline.state.result_types import Attacks
 from medsanitize.pipeline.state.stage_results import ATTACKS
 from medsanitize.policies.load import loads
@@ -207,9 +207,9 @@ def test_patients_of_earlier_releases_are_flagged_and_pairs_stay_private(make: M
     assert "3 patients match, if only possibly (flag, 6 objects)" in gate(result)[1]
     checks = [row.check_overlap for row in read_rows(policy.output)]
     assert (checks.count("flagged"), len(checks)) == (6, 12)
-    rows = pq.read_table(pairs_path(policy)).to_pylist()
+    rows = pq.read_table(workspace_of(policy).pairs).to_pylist()
     assert {row["decision"] for row in rows} >= {"same_patient", "different"}
-    assert pairs_path(policy).stat().st_mode & 0o077 == 0
+    assert workspace_of(policy).pairs.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("drop", "dropped"), ("quarantine", "quarantined")])
@@ -251,7 +251,7 @@ def test_the_action_also_applies_to_possible_matches(
     (tmp_path / "calibration.json").write_text(doubtful())
     policy = make("second", section=f", action: {action}")
     result = go(policy)
-    decisions = {row["decision"] for row in pq.read_table(pairs_path(policy)).to_pylist()}
+    decisions = {row["decision"] for row in pq.read_table(workspace_of(policy).pairs).to_pylist()}
     assert decisions == {"possibly_same_patient", "different"}
     assert (result.ending, gate(result)[0]) == (ending, said)
 
@@ -261,7 +261,7 @@ def test_an_exclusive_release_passes_with_the_bound(make: Make) -> None:
     policy = make("third", section=", action: fail")
     result = go(policy)
     assert gate(result)[0] == "passed"
-    assert "overlooked with a chance of at most" in gate(result)[1]
+    assert "probability of missing a patient who is in both is at most" in gate(result)[1]
     assert {row.check_overlap for row in read_rows(policy.output)} == {"passed"}
 
 
@@ -318,7 +318,7 @@ def test_a_run_killed_after_fingerprinting_gives_the_same_bytes(
     Registry(registry).remove("second", "1.0")
     registry.rename(tmp_path / "copy")
     with monkeypatch.context() as broken:
-        broken.setattr("medsanitize.pipeline.run.write_tables", _killed)
+        broken.setattr("medsanitize.pipeline.stages.manifests.write_manifests", _killed)
         with pytest.raises(KeyboardInterrupt):
             go(interrupted)
     resumed = go(interrupted)
@@ -420,7 +420,7 @@ def test_a_release_with_one_image_per_patient_has_no_linkable_patients(make: Mak
     for patient in (1, 2):
         radiograph(tmp_path / "single" / f"{patient}.dcm", patient, 0)
     result, told = attack(go(make("third", inputs=f"[{tmp_path / 'single'}]")))
-    assert (result, told.startswith("There is nobody to link")) == ("not_run", True)
+    assert (result, told.startswith("There is no link to find")) == ("not_run", True)
 
 
 def test_without_embeddings_no_attack_is_run(make: Make) -> None:

@@ -16,7 +16,7 @@ import openslide
 import pydicom
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.gates import HOLDER_REPORT
+from medsanitize.pipeline.evidence import CONTROLLER_REPORT
 from medsanitize.pipeline.jobs.export_ledger import audit_with_state, export_ledger
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
@@ -441,7 +441,7 @@ def test_the_same_tiles_are_found_in_a_vendors_file_and_in_dicom(
     rows = list(read_rows(policy.output))
     assert sorted(row.kind for row in rows) == left
     assert sorted(row.kind for row in rows if row.check_duplicates == "flagged") == flagged
-    report = (policy.state / HOLDER_REPORT).read_text()
+    report = (policy.state / CONTROLLER_REPORT).read_text()
     assert ("has the same tiles as" in report) == (verdict == "flag")
 
 

@@ -288,7 +288,7 @@ def test_the_identifier_search_is_deleted_before_publication(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets: list[ReferenceType[IdentifierSearch]] = []
-    build, publish = audit.build_net, run_module.publish
+    build, publish = audit.build_search, run_module.publish
 
     def noted(*given: object) -> IdentifierSearch:
         net = build(*given)
@@ -299,7 +299,7 @@ def test_the_identifier_search_is_deleted_before_publication(
         assert [net() for net in nets] == [None]
         publish(*given)
 
-    monkeypatch.setattr(audit, "build_net", noted)
+    monkeypatch.setattr(audit, "build_search", noted)
     monkeypatch.setattr(run_module, "publish", publish_without)
     assert run(workplace(), ONE).ending == "published"
 

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError
-from medsanitize.pipeline import run as running
 from medsanitize.pipeline.jobs import export_ledger
-from medsanitize.pipeline.resume import state_path
 from medsanitize.pipeline.review import pages as reviewing
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages import deduplicate
 from medsanitize.pipeline.state.shards import Shard, shard_path
 from medsanitize.policies.model import Policy
 
@@ -58,7 +58,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: type[sqlite3.Error], name:
     def failing(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr(running, "judge_duplicates", failing)
+    monkeypatch.setattr(deduplicate, "judge_duplicates", failing)
 
 
 def opened(folder: Path) -> list[str]:
@@ -70,7 +70,7 @@ def opened(folder: Path) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
 @pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
 def test_an_unreadable_state_is_closed(project: Policy, start: int) -> None:
-    spoil(state_path(project), start)
+    spoil(workspace_of(project).database, start)
 
     with pytest.raises(IntegrityError) as failure:
         run(project, ONE)
@@ -81,7 +81,7 @@ def test_an_unreadable_state_is_closed(project: Policy, start: int) -> None:
 
 @pytest.mark.parametrize("start", [0, 4096], ids=["whole", "pages"])
 def test_a_damaged_state_is_reported_and_not_retryable(project: Policy, start: int) -> None:
-    spoil(state_path(project), start)
+    spoil(workspace_of(project).database, start)
 
     with pytest.raises(IntegrityError, match="state is damaged") as failure:
         run(project, ONE)
@@ -91,14 +91,16 @@ def test_a_damaged_state_is_reported_and_not_retryable(project: Policy, start: i
 
 
 def test_removing_the_damaged_state_file_is_sufficient(project: Policy) -> None:
-    spoil(state_path(project), 0)
+    spoil(workspace_of(project).database, 0)
     with pytest.raises(IntegrityError, match="state file alone"):
         run(project, ONE)
     other = project.state / "other-1.0.sqlite"
     other.write_bytes(b"the ledger of another release")
 
     for suffix in ("", "-wal", "-shm"):
-        state_path(project).with_name(state_path(project).name + suffix).unlink(missing_ok=True)
+        workspace_of(project).database.with_name(workspace_of(project).database.name + suffix).unlink(
+            missing_ok=True
+        )
     shutil.rmtree(project.output / ".staging")
 
     assert run(project, ONE).outcomes["released"] == 20
@@ -108,7 +110,7 @@ def test_removing_the_damaged_state_file_is_sufficient(project: Policy) -> None:
 def test_removing_the_damaged_shard_file_is_sufficient(project: Policy) -> None:
     part = Options(workers=1, shard=Shard(1, 1))
     run(project, part)
-    path = shard_path(state_path(project), Shard(1, 1))
+    path = shard_path(workspace_of(project).database, Shard(1, 1))
     spoil(path, 0)
     with pytest.raises(IntegrityError, match="state file alone"):
         run(project, part)
@@ -141,7 +143,7 @@ def test_a_damaged_state_is_not_retryable(
 def test_an_invalid_sql_statement_is_a_defect(
     project: Policy, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    monkeypatch.setattr(running, "judge_duplicates", lambda state, *_: state.write(statement, [()]))
+    monkeypatch.setattr(deduplicate, "judge_duplicates", lambda state, *_: state.write(statement, [()]))
     with pytest.raises(sqlite3.Error):
         run(project, ONE)
     assert told(project)["exit_code"] == 70
@@ -171,7 +173,7 @@ def spoil_table(path: Path, table: str) -> None:
 def test_a_command_on_a_damaged_state_reports_the_damage(
     project: Policy, monkeypatch: pytest.MonkeyPatch, table: str, command: list[str]
 ) -> None:
-    spoil_table(state_path(project), table)
+    spoil_table(workspace_of(project).database, table)
     monkeypatch.chdir(project.output.parent)
     facts = {"version": 1, "page": "0" * 32, "approve": None, "decisions": {}}
     Path("decisions.json").write_text(json.dumps(facts))

@@ -10,8 +10,10 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines import shared_storage
 from medsanitize.pipeline.engines.shared_storage import SEEN
-from medsanitize.pipeline.resume import open_shared, release_keys, state_path
+from medsanitize.pipeline.resume import open_shared, release_keys
 from medsanitize.pipeline.run import Options, run
+from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.sequence import stages_of
 from medsanitize.pipeline.state.shards import Shard, part_of, shard_files, sources_of
 from medsanitize.pipeline.storage import local
 from medsanitize.policies.model import Policy
@@ -56,7 +58,7 @@ def test_a_node_without_the_mounted_input_does_not_finish_the_shard(project: Pol
     hidden.rename(export)
 
     assert failure.value.exit_code == 5
-    assert not shard_files(state_path(project))
+    assert not shard_files(workspace_of(project).database)
     assert run(project, ONE).outcomes == {"released": 6, "dropped": 0, "quarantined": 0}
 
 
@@ -130,22 +132,22 @@ def test_shards_after_a_run_awaiting_approval_require_a_new_inventory(tmp_path: 
 
 def test_shards_of_an_abandoned_inventory_are_not_merged_into_the_next(project: Policy) -> None:
     run(project, shard(1, 1))
-    state_path(project).unlink()
+    workspace_of(project).database.unlink()
     shutil.rmtree(project.output / ".staging")
 
     done = run(project, ONE)
 
     assert (done.ending, done.outcomes["released"]) == ("published", 6)
-    assert not shard_files(state_path(project))
+    assert not shard_files(workspace_of(project).database)
 
 
 def leave_shard_of_a_given_up_inventory(project: Policy, kept: Path) -> None:
     """Take the inventory again while a shard of the previous one is running, which then ends."""
     run(project, shard(1, 1))
-    late = shard_files(state_path(project))
+    late = shard_files(workspace_of(project).database)
     for one in late:
         shutil.copy(one, kept / one.name)
-    state_path(project).unlink()
+    workspace_of(project).database.unlink()
     shutil.rmtree(project.output / ".staging")
     run(project, INVENTORY)
     for one in late:
@@ -181,7 +183,7 @@ def test_a_shard_spills_only_into_the_state_folder(project: Policy, monkeypatch:
 
 
 def test_every_object_is_only_in_the_shard_of_its_patient(project: Policy) -> None:
-    main = open_shared(project, release_keys(project))
+    main = open_shared(project, stages_of(project), release_keys(project))
     rows = main.db.execute("SELECT source, patient FROM objects").fetchall()
     shares = {number: sorted(sources_of(main, Shard(number, 3))) for number in (1, 2, 3)}
     main.close()
@@ -193,7 +195,7 @@ def test_every_object_is_only_in_the_shard_of_its_patient(project: Policy) -> No
 
 
 def test_a_shard_is_selected_without_reading_every_object(project: Policy) -> None:
-    main = open_shared(project, release_keys(project))
+    main = open_shared(project, stages_of(project), release_keys(project))
     asked: list[str] = []
     main.db.set_trace_callback(asked.append)
     list(sources_of(main, Shard(1, 3)))

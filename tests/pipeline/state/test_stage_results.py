@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from medsanitize.pipeline.state import stage_results
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.result_types import Publication, Replaced, Walk
-from medsanitize.pipeline.state.stage_results import ENTRIES, clear
+from medsanitize.pipeline.state.result_types import Replaced, Walk
+from medsanitize.pipeline.state.stage_results import ENTRIES
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 PIPELINE = Path(stage_results.__file__).parents[1]
@@ -68,15 +68,3 @@ def test_a_result_is_read_back_as_stored(state: State) -> None:
     assert stage_results.REPLACED.load(state) == Replaced(2, 1, {"a": 2})
     assert stage_results.SYNTHETIC.is_stored(state)
     assert stage_results.SYNTHETIC.load(state) is None
-
-
-def test_new_set_decisions_clear_only_dependent_results(state: State) -> None:
-    stage_results.WALK.store(state, Walk(3, "digest"))
-    stage_results.OVERLAP_JUDGED.set(state)
-    stage_results.PUBLICATION.store(state, Publication("{}", "digest", {}))
-    clear(state, by="set")
-    assert not stage_results.OVERLAP_JUDGED.is_set(state)
-    assert stage_results.WALK.is_stored(state)
-    assert stage_results.PUBLICATION.is_stored(state)
-    clear(state, by="withdrawal")
-    assert not stage_results.PUBLICATION.is_stored(state)

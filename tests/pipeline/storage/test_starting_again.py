@@ -11,7 +11,7 @@ from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.reporting.exit_report import RETURN_FILE
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
-from medsanitize.pipeline.runtime.workspace import release_folder
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.storage import retry
 from medsanitize.policies.model import Policy
 from medsanitize.release.layout import ROOT
@@ -97,7 +97,7 @@ def test_a_local_copy_of_a_killed_run_is_deleted_if_the_store_is_empty(
     store: Store, tmp_path: Path, mode: str
 ) -> None:
     policy = into_store(store, tmp_path, mode)
-    left = release_folder(policy)
+    left = workspace_of(policy).release
     (left / "data" / "p").mkdir(parents=True)
     for name in ("data/p/a.dcm", ROOT):
         (left / name).write_bytes(b"of a run that was killed")
@@ -124,7 +124,7 @@ def test_a_release_changed_after_upload_began_is_built_again(
 ) -> None:
     policy = into_store(store, tmp_path, "pseudonymous")
     failing_while_it_puts(front, policy)
-    (one,) = release_folder(policy).rglob("*.dcm")
+    (one,) = workspace_of(policy).release.rglob("*.dcm")
     one.chmod(0o600)
     one.write_bytes(b"changed")
     with pytest.raises(IntegrityError):

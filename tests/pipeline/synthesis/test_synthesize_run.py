@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from medsanitize.pipeline.resume import page_path as review_page
 from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.synthesis import write_objects
 from medsanitize.pipeline.synthesis.draw import SampleRequest, apportion
-from medsanitize.pipeline.synthesis.stage import page_path
 from medsanitize.pipeline.synthesis.write_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
@@ -107,7 +106,7 @@ def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
     report = (policy.output / "report.html").read_text()
     assert "299 patients to calibrate on with two images or more, and there are 30" in report
     assert "f" * 64 in report
-    assert not page_path(policy).exists()
+    assert not workspace_of(policy).synthetic_page.exists()
 
 
 def test_a_copying_generator_fails_the_gate(make: Make, generator: dict[str, Maker]) -> None:
@@ -192,7 +191,7 @@ def test_images_rejected_in_a_review_are_not_released(make: Make) -> None:
     policy = make(others={"release": approve})
     done(policy)
     make_review(policy)
-    page = review_page(policy).read_text()
+    page = workspace_of(policy).review_page().read_text()
     items = set(re.findall(r'type="radio" name="(object-[0-9]*)"', page))
     synthetic = sorted(name for name in items if int(name.removeprefix("object-")) >= FIRST_ROW)
     assert len(synthetic) == 4

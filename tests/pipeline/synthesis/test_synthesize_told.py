@@ -13,8 +13,8 @@ import pytest
 from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
-from medsanitize.pipeline.stages.evidence import synthetic_of
-from medsanitize.pipeline.synthesis.stage import page_path
+from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.state.stage_results import SYNTHETIC
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import FigureTable, SyntheticSummary
 
@@ -30,7 +30,7 @@ def test_the_report_shows_verdict_and_images_without_the_private_page(
     report = (policy.output / "report.html").read_text()
     assert "no match found by these attacks at this bound" in report
     assert report.count("data:image/png;base64,") == 1
-    page = page_path(policy)
+    page = workspace_of(policy).synthetic_page
     assert page.stat().st_mode & 0o777 == 0o600
     assert "never publish" in page.read_text()
 
@@ -116,7 +116,7 @@ def test_the_private_page_has_the_same_metrics_and_the_nearest_real_images(
     released: tuple[Policy, RunResult],
 ) -> None:
     policy, _ = released
-    page = page_path(policy).read_text()
+    page = workspace_of(policy).synthetic_page.read_text()
     told = re.findall(r"\d\.\d+ \(\d\.\d+ to \d\.\d+\)", page)
     assert len(told) == 9
     assert told == re.findall(r"\d\.\d+ \(\d\.\d+ to \d\.\d+\)", (policy.output / "report.html").read_text())
@@ -128,7 +128,7 @@ def test_the_image_statements_are_stored_unchanged() -> None:
     figures = FigureTable("Variety", ("", "value"), (("real", "0.4 (0.3 to 0.5)"),), texts=1)
     said = SyntheticSummary(2, 2, 2, 0, "passed", "", "", 0.1, ("a",), "", 0.2, 0.01, ("b", "c"), (figures,))
     state: Any = SimpleNamespace(get=lambda _: json.dumps(asdict(said)))
-    assert synthetic_of(state) == said
+    assert SYNTHETIC.load(state) == said
 
 
 def test_metrics_of_unreleased_images_are_only_on_the_private_page(
@@ -139,7 +139,7 @@ def test_metrics_of_unreleased_images_are_only_on_the_private_page(
     done(policy)
     assert "Not measured: no synthetic image is released." in report_of(policy)
     assert "Fréchet" not in report_of(policy)
-    assert "Fréchet" in page_path(policy).read_text()
+    assert "Fréchet" in workspace_of(policy).synthetic_page.read_text()
 
 
 def test_a_run_stopped_during_measurement_gives_the_same_bytes(
@@ -168,5 +168,5 @@ def test_an_anonymous_release_keeps_no_page_with_phi(make: Make) -> None:
     policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
     result = done(policy, material=KEY)
     assert gate(result).result == "passed"
-    assert not page_path(policy).exists()
+    assert not workspace_of(policy).synthetic_page.exists()
     assert "Fréchet distance" in report_of(policy)

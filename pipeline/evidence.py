@@ -1,0 +1,195 @@
+"""The evidence of a release: its public summary, what it is written to, and the data controller's report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from medsanitize import __version__
+from medsanitize.pipeline.sequence import gates_of
+from medsanitize.pipeline.stages.audit import audit_evidence
+from medsanitize.pipeline.stages.linkage_attack import worst_links
+from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage, StagedFinding
+from medsanitize.pipeline.stages.tally import Tally
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.duplicates import equal_pixels, equal_tiles
+from medsanitize.pipeline.state.findings import object_findings
+from medsanitize.pipeline.state.objects import count_flagged, outcome_counts, rule_counts
+from medsanitize.pipeline.state.records import quarantined_places
+from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
+from medsanitize.pipeline.state.stage_results import (
+    EXCLUDED,
+    OVERLAP,
+    REGISTRY,
+    SYNTHETIC,
+    TABLE_NOTES,
+    decode_synthetic,
+)
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.model import OPTION_CODES, Policy
+from medsanitize.release.atomic_io import storage_errors, write_atomic
+from medsanitize.release.build import write_evidence
+from medsanitize.release.canonical_json import document_json
+from medsanitize.release.publish import staged_digest
+from medsanitize.release.report import ObjectRelation, write_controller_report
+from medsanitize.release.summary import GateSummary, Guideline, Summary, TableSummary
+from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
+
+CONTROLLER_REPORT = "report.html"
+AUDIT_FILE = "audit.json"
+_LINKS_SHOWN = 1000
+
+
+def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) -> tuple[Summary, str]:
+    """Write the evidence of the staged set, and search it in turn.
+
+    Returns
+    -------
+    summary : Summary
+        The public summary; its gates count what was found in the evidence itself.
+    digest : str
+        Digest of everything that is staged.
+    """
+    state, staging, search = context.state, context.staged, context.search
+    if search is None:
+        raise RuntimeError("the staged files were not audited")
+    findings = object_findings(state)
+    gates = gates_of(stages, GateInput(state, context.tally, findings, search))
+    others, slides, left = worst_links(state)
+    guidelines = guidelines_of(policy, staging, others, slides, left=left)
+    summary = summarize(state, policy, context.tally, gates, context.tables, guidelines)
+    write_evidence(staging, summary, signing_key=policy.keys.signing)
+    # The evidence quotes what was found: it is searched like every other file, and may fail the gate.
+    findings += audit_evidence(search, staging)
+    digest = staged_digest(staging)
+    summary = replace(summary, gates=gates_of(stages, GateInput(state, context.tally, findings, search)))
+    write_controller_files(state, policy, summary, findings)
+    return summary, digest
+
+
+def summarize(
+    state: State,
+    policy: Policy,
+    tally: Tally,
+    gates: tuple[GateSummary, ...],
+    tables: tuple[TableSummary, ...],
+    guidelines: tuple[Guideline, ...] = (),
+) -> Summary:
+    """The public account of the run."""
+    counts = outcome_counts(state)
+    dropped, quarantined = rule_counts(state, "dropped"), rule_counts(state, "quarantined")
+    registry = REGISTRY.load(state) or RegistryResult()
+    return Summary(
+        release=policy.release,
+        preset=policy.preset,
+        policy_digest=policy_digest(policy),
+        tool_version=__version__,
+        outcomes=counts,
+        modalities=dict(sorted(tally.modalities.items())),
+        sop_classes=dict(sorted(tally.sop_classes.items())),
+        patients=tally.patients,
+        studies=tally.studies,
+        series=tally.series,
+        objects=tally.objects,
+        bytes=tally.bytes,
+        actions=tally.actions,
+        rules=dict(sorted(tally.rules.items())),
+        kinds=dict(sorted(tally.kinds.items())),
+        dropped=dropped,
+        quarantined=quarantined,
+        options=stated_options(policy),
+        gates=gates,
+        checks={name: dict(sorted(counts.items())) for name, counts in tally.checks.items()},
+        duplicates_dropped=sum(count for rule, count in dropped.items() if rule.startswith("duplicate-")),
+        pixel_equal_flagged=count_flagged(state, "pixels"),
+        pixel_regions_cleaned=tally.regions,
+        supersedes=registry.supersedes,
+        public_prior=registry.public_prior,
+        tables=tables,
+        guidelines=guidelines,
+        synthetic=SYNTHETIC.load(state),
+    )
+
+
+def summary_to_json(summary: Summary) -> str:
+    """The summary as the state keeps it, less what the policy says anyway."""
+    facts = asdict(replace(summary, release=None))  # type: ignore[arg-type]
+    return json.dumps(facts, sort_keys=True, default=dict)
+
+
+def summary_from_json(text: str, policy: Policy) -> Summary:
+    """Rebuild what ``summary_to_json`` kept."""
+    facts = json.loads(text)
+    facts["release"] = policy.release
+    facts["options"] = tuple((code, meaning) for code, meaning in facts["options"])
+    facts["gates"] = tuple(GateSummary(**gate) for gate in facts["gates"])
+    facts["tables"] = tuple(
+        TableSummary(**{**table, "columns": tuple(table["columns"])}) for table in facts["tables"]
+    )
+    facts["public_prior"] = tuple(facts["public_prior"])
+    facts["guidelines"] = tuple(Guideline(**guideline) for guideline in facts.get("guidelines", ()))
+    facts["synthetic"] = decode_synthetic(facts["synthetic"]) if facts.get("synthetic") else None
+    return Summary(**facts)
+
+
+def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Codes and meanings (CID 7050) of the profile and of every option that is carried out."""
+    chosen = policy.dicom.options.model_dump()
+    # Quarantine alone cleans no face: only cutting it off is the option's work, whoever asked for it.
+    chosen["clean_recognizable_visual_features"] = policy.pixels.faces == "deface"
+    return (
+        ("113100", "Basic Application Confidentiality Profile"),
+        *(stated for name, stated in OPTION_CODES.items() if chosen[name]),
+    )
+
+
+def write_controller_files(
+    state: State, policy: Policy, summary: Summary, findings: Sequence[StagedFinding]
+) -> None:
+    """Write report and audit for the data controller: locations, rules and pseudonyms, but no values."""
+    registry = REGISTRY.load(state) or RegistryResult()
+    excluded, tables = EXCLUDED.load(state), TABLE_NOTES.load(state) or {}
+    facts = {
+        "findings": [{"file": file, "place": place, "rule": rule} for file, place, rule in findings],
+        "gates": [
+            {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
+        ],
+        "dropped": rule_counts(state, "dropped"),
+        "quarantined": rule_counts(state, "quarantined"),
+        "quarantined_places": quarantined_places(state),
+        "excluded": asdict(excluded) if excluded else {},
+        "tables": {name: asdict(one) for name, one in tables.items()},
+        "earlier_releases": dict(registry.links),
+        "overlap": _overlap_facts(OVERLAP.load(state)),
+    }
+    path = policy.state / AUDIT_FILE
+    write_atomic(path, document_json(facts))
+    report = policy.state / CONTROLLER_REPORT
+    write_controller_report(report, summary, links=_links(state, registry))
+    with storage_errors():
+        path.chmod(0o600)
+        report.chmod(0o600)
+
+
+def _overlap_facts(overlap: OverlapResult | None) -> dict[str, Any]:
+    if overlap is None:
+        return {}
+    return asdict(overlap) if overlap.releases else {"releases": 0}
+
+
+def _links(state: State, registry: RegistryResult) -> list[ObjectRelation]:
+    links = [
+        ObjectRelation("this release", f"{count} objects are also in", release)
+        for release, count in sorted(registry.links.items())
+    ]
+    links += [
+        ObjectRelation(one, "has the same pixels as", other)
+        for one, other in equal_pixels(state, _LINKS_SHOWN)
+    ]
+    # A scan in two forms: DICOM and a vendor's file, or one channel by itself.
+    links += [
+        ObjectRelation(one, "has the same tiles as", other) for one, other in equal_tiles(state, _LINKS_SHOWN)
+    ]
+    return links

@@ -1,0 +1,118 @@
+"""The stages of a run, in order, and the section of the policy that each of them gets.
+
+`run`, `plan`, `resume` and the documentation read this one tuple; nothing else knows the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from medsanitize.pipeline.stages.audit import AuditStage
+from medsanitize.pipeline.stages.deduplicate import ConflictsStage, DecodeStage, DuplicatesStage
+from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
+from medsanitize.pipeline.stages.faces import FacesStage
+from medsanitize.pipeline.stages.inventory import InventoryStage
+from medsanitize.pipeline.stages.linkage_attack import LinkageAttackStage
+from medsanitize.pipeline.stages.manifests import ManifestsStage
+from medsanitize.pipeline.stages.overlap import OverlapStage
+from medsanitize.pipeline.stages.resolve import ResolveStage
+from medsanitize.pipeline.stages.sanitize import SanitizeStage
+from medsanitize.pipeline.stages.slides import SpecimensStage
+from medsanitize.pipeline.stages.stage import GateInput, Phase, Stage
+from medsanitize.pipeline.stages.tables import TablesStage
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.synthesis.stage import SynthesizeStage
+from medsanitize.policies.digest import policy_digest
+from medsanitize.policies.model import Policy
+from medsanitize.release.summary import GateSummary
+
+STAGES: Final[tuple[type[Stage], ...]] = (
+    InventoryStage,
+    SpecimensStage,
+    ResolveStage,
+    FacesStage,
+    SanitizeStage,
+    ConflictsStage,
+    AuditStage,
+    DecodeStage,
+    DuplicatesStage,
+    OverlapStage,
+    SynthesizeStage,
+    LinkageAttackStage,
+    TablesStage,
+    ManifestsStage,
+)
+"""Every stage, in the order of a run."""
+
+
+def stages_of(policy: Policy) -> tuple[Stage, ...]:
+    """Build `STAGES` for a policy: each with the section of it that the stage needs."""
+    dicom, earlier = policy.dicom, earlier_releases(policy)
+    audit, decode = AuditStage(dicom.options, dicom.dates), DecodeStage(policy.deduplicate)
+    return (
+        InventoryStage(policy.inputs),
+        SpecimensStage(policy.wsi.places, policy.inputs),
+        ResolveStage(policy.exclude, policy.pseudonyms.table),
+        FacesStage(policy.pixels.faces),
+        SanitizeStage(policy.pseudonyms.table, dicom.options.clean_pixel_data, policy.pixels.faces),
+        ConflictsStage(policy.deduplicate.bytes),
+        audit,
+        decode,
+        DuplicatesStage(policy.deduplicate, earlier),
+        OverlapStage(policy.overlap, earlier),
+        SynthesizeStage(policy.synthesize, audit, decode),
+        LinkageAttackStage(policy.overlap, earlier),
+        TablesStage(
+            policy.tables, dicom.options, dicom.dates, policy.pseudonyms.uid_root, policy.small_groups
+        ),
+        manifests_stage(policy),
+    )
+
+
+def manifests_stage(policy: Policy) -> ManifestsStage:
+    """The stage that writes the manifests; a Spark executor needs its rows without the others."""
+    return ManifestsStage(policy_digest(policy), policy.deduplicate.registry != "ignore")
+
+
+def earlier_releases(policy: Policy) -> EarlierReleases:
+    """The registry that the policy names, or the one in its state folder, seen from its release."""
+    registry, release = policy.registry, policy.release
+    folder = registry.path or policy.state / "registry"
+    return EarlierReleases(folder, release.name, release.version, registry.public, registry.key)
+
+
+def accompanying_files(policy: Policy) -> list[Path]:
+    """The files that the policy names in addition to the images: lists and tables."""
+    places = policy.wsi.places
+    named = (policy.exclude, policy.pseudonyms.table, *(table.file for table in policy.tables))
+    return [path for path in (*named, places.file if places else None) if path is not None]
+
+
+def check_stages(stages: Iterable[Stage]) -> None:
+    """Refuse what any stage can refuse before an input is read; raises what `Stage.check` raises."""
+    for stage in stages:
+        stage.check()
+
+
+def in_phase(stages: Iterable[Stage], *phases: Phase) -> list[Stage]:
+    """The stages of these phases, in order."""
+    return [stage for stage in stages if stage.phase in phases]
+
+
+def is_done(stages: Iterable[Stage], state: State) -> bool:
+    """Whether none of these stages has anything left to do."""
+    return all(stage.pending(state) == 0 for stage in stages)
+
+
+def reset_after(state: State, name: str) -> None:
+    """Reset the stages that a new result of stage ``name`` invalidates, within the open transaction."""
+    for stage in STAGES:
+        if name in stage.invalidated_by:
+            stage.reset(state)
+
+
+def gates_of(stages: Iterable[Stage], judged: GateInput) -> tuple[GateSummary, ...]:
+    """The gates of every stage, those not run included."""
+    return tuple(gate for stage in stages for gate in stage.gates(judged))

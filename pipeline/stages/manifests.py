@@ -1,0 +1,163 @@
+"""The manifests: one row for each released object, streamed from the state in the order of pseudonyms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from medsanitize import __version__
+from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
+from medsanitize.pipeline.stages.tally import Tally, count_actions
+from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.records import open_record
+from medsanitize.pipeline.state.released import released_objects
+from medsanitize.pipeline.state.result_types import OverlapResult
+from medsanitize.pipeline.state.stage_results import OVERLAP, SYNTHETIC
+from medsanitize.release.canonical_json import canonical_json
+from medsanitize.release.layout import staged_path
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
+from medsanitize.release.multi_file_objects import parts_to_json
+from medsanitize.release.summary import SyntheticSummary
+from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
+from medsanitize.sanitize.result import CheckResult, ObjectRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestsStage(Stage):
+    """Write the manifests of objects and patients, and count over their rows."""
+
+    policy_digest: str
+    compares_registry: bool
+
+    name: ClassVar = "manifests"
+    phase: ClassVar[Phase] = "documents"
+    in_plan: ClassVar = True
+    invalidated_by: ClassVar = frozenset({"sanitize", "deduplicate", "overlap", "synthesize"})
+
+    def run(self, context: RunContext, advance: Advance) -> None:
+        """Write them; a plan only counts."""
+        if context.staging is None:
+            for _ in object_rows(self, context.state, context.subkeys, context.tally):
+                pass
+        else:
+            context.tally = write_manifests(self, context.state, context.subkeys, context.staging)
+
+
+def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Tally) -> Iterator[ObjectRow]:
+    """Yield the rows of the manifest, counting them on the way."""
+    synthetic, overlap = SYNTHETIC.load(state), OVERLAP.load(state)
+    for row in released_objects(state):
+        record = open_record(state, "released", row.names, row.payload)
+        found = set(row.flags.split(","))
+        actions = count_actions(record.rules)
+        out = ObjectRow(
+            object_id=keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex(),
+            path=staged_path(record.patient, record.study, record.series, record.instance, row.suffix),
+            kind=record.kind,
+            modality=record.modality,
+            sop_class=record.sop_class,
+            transfer_syntax=record.transfer_syntax,
+            patient=record.patient,
+            study=record.study,
+            series=record.series,
+            instance=record.instance,
+            bytes=row.size,
+            sha256=row.sha256.hex(),
+            parts=parts_to_json(record.parts),
+            # What tiles a slide is made of is for the holder alone: copies of the source have the same.
+            pixels_sha256=row.pixels.hex() if row.pixels and not record.slide else None,
+            rows=record.rows,
+            columns=record.columns,
+            frames=record.frames,
+            rules=canonical_json(dict(record.rules)),
+            pixel_regions_cleaned=record.pixel_regions_cleaned,
+            check_pixels=record.pixels,
+            check_faces=record.faces,
+            check_identifiers=CheckResult.PASSED if row.audited else CheckResult.NOT_RUN,
+            check_duplicates=_duplicate_check(found, row.pixels_check == 1),
+            check_registry=_registry_check(found, rules.compares_registry),
+            check_overlap=_overlap_check(found, row.trouble, overlap),
+            actions_replaced=actions["replaced"],
+            actions_emptied=actions["emptied"],
+            actions_removed=actions["removed"],
+            actions_cleaned=actions["cleaned"],
+            actions_uid=actions["uid"],
+            actions_kept=actions["kept"],
+            **_slide_columns(record),
+        )
+        if row.label is not None and synthetic is not None:
+            out = _as_synthetic(out, state.seal.open(row.label, b"label").decode(), synthetic)
+        tally.add(out, record.rules)
+        yield out
+
+
+def _as_synthetic(row: ObjectRow, label: str, facts: SyntheticSummary) -> ObjectRow:
+    """A synthetic image's row: no object or patient can be found twice by it, the gate saw to that."""
+    return replace(
+        row,
+        check_duplicates=CheckResult.NOT_APPLICABLE,
+        check_registry=CheckResult.NOT_APPLICABLE,
+        check_overlap=CheckResult.NOT_APPLICABLE,
+        synthetic=True,
+        model_digest=facts.model,
+        match_bound=facts.bound,
+        gate_verdict=facts.state,
+        synthetic_label=label or None,
+    )
+
+
+def synthetic_of(state: State) -> SyntheticSummary | None:
+    """What is said of the synthetic images, in public; None where no image was replaced."""
+    return SYNTHETIC.load(state)
+
+
+def _slide_columns(record: ObjectRecord) -> dict[str, Any]:
+    slide = record.slide
+    if slide is None:
+        return {}
+    return {
+        "slide_vendor": slide.vendor,
+        "slide_levels": ",".join(f"{width}x{height}" for width, height in slide.levels),
+        "slide_mpp": slide.mpp,
+        "slide_objective": slide.objective,
+        "slide_stain": slide.stain or None,
+        "slide_sample": slide.sample or None,
+        "slide_block": slide.block or None,
+        "slide_section": slide.section or None,
+        "slide_scanner": slide.scanner or None,
+        "slide_macros": slide.macros or None,
+    }
+
+
+def _duplicate_check(found: set[str], looked: bool) -> CheckResult:
+    if found & {"bytes", "pixels"}:
+        return CheckResult.FLAGGED
+    return CheckResult.PASSED if looked else CheckResult.NOT_RUN
+
+
+def _registry_check(found: set[str], made: bool) -> CheckResult:
+    if not made:
+        return CheckResult.NOT_RUN
+    return CheckResult.FLAGGED if "registry" in found else CheckResult.PASSED
+
+
+def _overlap_check(found: set[str], trouble: object, compared: OverlapResult | None) -> CheckResult:
+    """Passed only where the image was compared and the comparison bears that conclusion."""
+    if "overlap" in found:
+        return CheckResult.FLAGGED
+    if compared is None or not compared.releases or trouble is None:
+        return CheckResult.NOT_RUN
+    if trouble == "no-image":
+        return CheckResult.NOT_APPLICABLE
+    return CheckResult.PASSED if trouble == "" and not compared.unclear else CheckResult.NOT_RUN
+
+
+def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, staging: Path) -> Tally:
+    """Write both manifests into the staging folder."""
+    metadata = {"policy_digest": rules.policy_digest, "tool_version": __version__}
+    tally = Tally()
+    write_objects(object_rows(rules, state, subkeys, tally), staging, metadata=metadata)
+    write_patients(count_patients(staging), staging, metadata=metadata)
+    return tally

@@ -1,0 +1,64 @@
+"""Counts taken while the rows of the manifest are written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from medsanitize.release.manifest import ObjectRow
+
+ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
+_CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts taken while the rows of the manifest stream by in order."""
+
+    objects: int = 0
+    patients: int = 0
+    studies: int = 0
+    series: int = 0
+    bytes: int = 0
+    regions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    modalities: Counter[str] = field(default_factory=Counter)
+    sop_classes: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    checks: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in _CHECKS})
+    _last: tuple[str, str, str] = ("", "", "")
+
+    def add(self, row: ObjectRow, rules: Mapping[str, int]) -> None:
+        """Count one row; rows come ordered by patient, study and series."""
+        patient, study, series = self._last
+        new_patient = self.objects == 0 or row.patient != patient
+        new_study = new_patient or row.study != study
+        self.patients += new_patient
+        self.studies += new_study
+        self.series += new_study or row.series != series
+        self._last = (row.patient, row.study, row.series)
+        self.objects += 1
+        self.bytes += row.bytes
+        self.regions += row.pixel_regions_cleaned
+        self.modalities[row.modality or "none"] += 1
+        self.kinds[row.kind] += 1
+        if row.sop_class:
+            self.sop_classes[row.sop_class] += 1
+        self.rules.update(rules)
+        for name in _CHECKS:
+            self.checks[name][str(getattr(row, f"check_{name}"))] += 1
+
+    @property
+    def actions(self) -> dict[str, int]:
+        """Changes to attributes by kind of action."""
+        return count_actions(self.rules)
+
+
+def count_actions(rules: Mapping[str, int]) -> dict[str, int]:
+    """Add up rule counts by the action each rule id begins with; unchanged values are no action."""
+    counts = dict.fromkeys(ACTIONS.values(), 0)
+    for rule, count in rules.items():
+        if rule[:1] in ACTIONS and rule[1:2] == ":" and rule != "K:unchanged":
+            counts[ACTIONS[rule[0]]] += count
+    return counts
