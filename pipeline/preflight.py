@@ -32,7 +32,7 @@ def check_paths(inputs: Iterable[object], workspace: Workspace) -> None:
         if not path.exists():
             raise UsageError("inputs: a folder does not exist", "Correct the path in the policy")
         if not os.access(path, os.R_OK):
-            raise UsageError("inputs: a folder may not be read", "Grant read access to it")
+            raise UsageError("inputs: a folder is not readable", "Grant read access to it")
     state = workspace.state.resolve()
     output = workspace.output.resolve() if isinstance(workspace.output, Path) else state
     if isinstance(workspace.output, Path) and _overlap(output, state):

@@ -220,8 +220,8 @@ def _require_whole(policy: Policy, shard: Shard, uris: set[str]) -> None:
         wanted = set(map(_uri, sources_of(state, shard)))
     if wanted != uris:
         raise UsageError(
-            "A partition holds not all rows of a shard, or rows of another inventory",
-            'Take the rows of inventory_rows as they are, with repartition(shards, "shard")',
+            "A partition has an incomplete shard, or rows of another inventory",
+            'Use the rows of inventory_rows unchanged, with repartition(shards, "shard")',
         )
 
 

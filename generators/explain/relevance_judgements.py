@@ -140,7 +140,7 @@ def rank(judgements: RelevanceJudgements, looked: EmbeddedCatalogue, model: str,
     if missing := judgements.objects() - set(place):
         raise UsageError(
             f"{len(missing)} judged objects are not among the catalogue's images that can be compared",
-            "Name the catalogue that was judged; --all takes real images as well",
+            "Give the catalogue of the judgements; --all includes real images",
         )
     apart = distances(looked)
     judged = [{place[name]: value for name, value in of.items()} for of in judgements.of.values()]

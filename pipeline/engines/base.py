@@ -279,7 +279,7 @@ class LocalEngine:
         self._deaths += 1
         if self._deaths == MAX_CONSECUTIVE_CRASHES:
             raise EnvironmentFailure(
-                "Worker processes keep dying",
+                "Worker processes keep crashing",
                 "Use fewer workers or more memory, then run the same command again",
             )
 

@@ -59,12 +59,12 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UsageError("The calibration cannot be read", "Name the file that holds it") from None
+        raise UsageError("The calibration cannot be read", "Give the path of a calibration file") from None
     given = read_calibration_file(text)
     if given.models != models.digest(given.modality):
         raise UsageError(
-            "The calibration is of scores that other models gave, or of distances where a verifier decides",
-            "Name the models it was made with, or make one by medsanitize evaluate --output with these",
+            "The calibration was made with other models, or for distances although a verifier decides",
+            "Use the models it was made with, or calibrate these with medsanitize evaluate --output",
         )
     return {given.modality: given.calibration}
 

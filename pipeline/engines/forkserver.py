@@ -63,8 +63,8 @@ def fork_context() -> ForkServerContext:
     folder = _temporary()
     if len(os.fsencode(folder)) > _LONGEST:
         raise UsageError(
-            "The path of the folder for temporary files is too long for the sockets of worker processes",
-            f"Let TMPDIR name a folder whose path has at most {_LONGEST - _OURS} bytes",
+            "The path of the temporary folder is too long for the sockets of worker processes",
+            f"Set TMPDIR to a folder whose path has at most {_LONGEST - _OURS} bytes",
         )
     context = _Context()
     context.set_forkserver_preload(_PRELOAD)
@@ -83,7 +83,7 @@ def _temporary() -> str:
         folder = ""
     if not os.access(folder, os.W_OK):
         raise EnvironmentFailure(
-            "No folder for temporary files can be written to", "Free disk space, or let TMPDIR name a folder"
+            "There is no writable temporary folder", "Free disk space, or set TMPDIR to a folder"
         )
     return folder
 

@@ -174,7 +174,7 @@ class RayEngine:
             if version != __version__:
                 raise EnvironmentFailure(
                     "A node of the cluster has another version of medsanitize",
-                    "Install the same on every node, then run the same command again",
+                    "Install the same version on every node, then run the same command again",
                 )
             self._equip(hand)
             return
@@ -201,13 +201,13 @@ class RayEngine:
             self._looked = now
             if not any(answers(ray.get_runtime_context().gcs_address) for _ in range(2)):
                 raise EnvironmentFailure(
-                    "The head of the Ray cluster is gone",
+                    "The head of the Ray cluster no longer answers",
                     "Start the cluster, then run the same command again",
                 )
         if now - self._worked > _PATIENCE and all(hand.asked is not None for hand in self._crew):
             raise EnvironmentFailure(
-                "No worker came up on the Ray cluster for ten minutes",
-                "Give it free CPUs, and GPUs where the policy asks for some, then run the same command again",
+                "No worker started on the Ray cluster within ten minutes",
+                "Provide free CPUs, and GPUs if the policy requests them, then run the same command again",
             )
 
     # -- workers come and go --------------------------------------------------------------
@@ -280,8 +280,8 @@ class RayEngine:
             self._given_up += 1
             if self._given_up == MAX_CONSECUTIVE_CRASHES:
                 raise EnvironmentFailure(
-                    "Workers on the Ray cluster keep dying",
-                    "Give them more memory, or the cluster fewer of them, then run the same command again",
+                    "Workers on the Ray cluster keep crashing",
+                    "Give them more memory, or use fewer workers, then run the same command again",
                 )
 
     def _end(self, hand: _RemoteWorker) -> None:

@@ -47,7 +47,7 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
     address = section.address or os.environ.get("RAY_ADDRESS") or "auto"
     if "://" in address:
         raise UsageError(
-            "RAY_ADDRESS is not the address of the head of a cluster, which is host:port",
+            "RAY_ADDRESS is not the host:port of the head of a cluster",
             "Run on a node of the cluster, with host:port of its head in RAY_ADDRESS or engine: address",
         )
     with _variables(_own() if address == "local" else {}):
@@ -82,8 +82,8 @@ def _start(folder: Path, workers: int) -> None:
     """Start a cluster on this machine, reachable only by loopback, with all its files in ``folder``."""
     if len(os.fsencode(folder)) > _LONGEST:
         raise UsageError(
-            "The path of the folder for temporary files is too long for the sockets of a Ray cluster",
-            f"Let TMPDIR name a folder whose path has at most {_LONGEST - _OURS} bytes",
+            "The path of the temporary folder is too long for the sockets of a Ray cluster",
+            f"Set TMPDIR to a folder whose path has at most {_LONGEST - _OURS} bytes",
         )
     # Without this file, Ray asks cloud providers for the machine type, even with usage statistics off.
     (folder / _KIND_OF_MACHINE).write_text("{}", encoding="ascii")

@@ -107,6 +107,6 @@ def _require_likeness(kit: WorkerPayload) -> None:
         check_extras(kit.setup.policy)
     except MedsanitizeError as error:
         raise EnvironmentFailure(
-            f"A node of the cluster is not like this machine: {error.what}", error.remedy
+            f"A node of the cluster differs from this machine: {error.what}", error.remedy
         ) from None
     require_inputs(kit.inputs)

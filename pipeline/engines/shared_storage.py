@@ -57,7 +57,7 @@ def require_reachable(inputs: Iterable[object]) -> None:
             except OSError as failure:
                 if failure.errno in (errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG):
                     raise UsageError(
-                        "inputs: a folder may not be read", "Grant read access to it, or correct its path"
+                        "inputs: a folder is not readable", "Grant read access to it, or correct its path"
                     ) from None
                 raise input_unreachable() from None
 
@@ -72,9 +72,9 @@ def require_inputs(inputs: Sequence[Root]) -> None:
     """
     if not all(map(is_unchanged, inputs)):
         raise EnvironmentFailure(
-            "A node does not see the inputs as the others do",
+            "A node sees other inputs than the rest",
             "Mount them on every node, at the same path and with the same inodes, then run the same"
-            " command again; where they were replaced, take the inventory again",
+            " command again; if they were replaced, repeat the inventory",
         )
     pin_inputs(inputs)
 
@@ -115,7 +115,7 @@ def require_probe(staging: Path, mark: str) -> None:
 
 def _not_seen() -> EnvironmentFailure:
     return EnvironmentFailure(
-        "A node does not write to the output folder that the others see",
+        "A node writes to another output folder than the rest",
         "Mount the folder on every node, at the same path, then run the same command again",
     )
 
@@ -162,8 +162,8 @@ def require_same_storage(state: State, staging: Path) -> tuple[Root, ...]:
     shared = SHARED_INPUTS.load(state)
     if shared is None:
         raise UsageError(
-            "There is nothing for shards to do: a whole run took over",
-            "Let it end, or take the inventory again: medsanitize run POLICY --inventory-only",
+            "The sharded run was superseded by a full run",
+            "Wait for it to finish, or build the inventory again: medsanitize run POLICY --inventory-only",
         )
     require_inputs(shared.roots)
     require_probe(staging, shared.mark)

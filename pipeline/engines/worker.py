@@ -182,6 +182,6 @@ def _make_below(root: str, folder: str) -> None:
 def staging_removed() -> EnvironmentFailure:
     """Return the error for a missing staging folder."""
     return EnvironmentFailure(
-        "The folder in which the release is staged is gone",
-        "See that the output folder is mounted, then run the same command again",
+        "The staging folder of the release no longer exists",
+        "Check that the output folder is mounted, then run the same command again",
     )

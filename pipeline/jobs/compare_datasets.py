@@ -116,9 +116,8 @@ def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation,
         )
     if unseen := unused_models(request.models, models, found):
         raise UsageError(
-            f"A model is for images of a kind that no side holds ({', '.join(unseen)}), and packaged features"
-            " would have answered for it",
-            "Leave it out, or name one for the images there are",
+            f"There is a model for {', '.join(unseen)}, but no dataset contains such images",
+            "Remove it, or give a model for the images of the datasets",
         )
     if request.output is not None:
         _write(found, request.models, request.output)
@@ -178,7 +177,7 @@ def _sides(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFi
 
 def _require_outside(output: Path, dataset: Path) -> None:
     if output.resolve().is_relative_to(dataset.resolve()):
-        raise UsageError("What is written would lie in a dataset", "Name a folder elsewhere")
+        raise UsageError("The output folder is inside a dataset", "Choose a folder elsewhere")
 
 
 def _make(output: Path) -> None:
@@ -187,7 +186,7 @@ def _make(output: Path) -> None:
         with storage_errors():
             output.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
-        raise UsageError("The folder for the output cannot be made", "Name one within a folder") from None
+        raise UsageError("The output folder cannot be created", "Choose one in an existing folder") from None
 
 
 def _write(found: Overlap, models: ModelPaths, output: Path) -> None:
@@ -218,17 +217,18 @@ def side_of(path: Path, title: str, labels: Path | None, columns: LabelColumns) 
         The manifest is damaged.
     """
     if not path.is_dir():
-        raise UsageError(f"{title} is no folder", "Name a release, or a folder of images")
+        raise UsageError(f"{title} is not a folder", "Give a release or a folder of images")
     if is_fingerprint_index(path):
         raise UsageError(
-            f"{title} is an index already, and has its names of patients",
-            "Name what it was made of, or the index without a table",
+            f"{title} is an index, which contains its patient names already",
+            "Give its source instead, or omit the table",
         )
     if not is_release(path):
         return _folder(path, title, labels, columns)
     if labels is not None:
         raise UsageError(
-            f"{title} is a release, and its manifest says who is who", f"Leave out --labels-{title.lower()}"
+            f"{title} is a release, whose manifest identifies the patients",
+            f"Leave out --labels-{title.lower()}",
         )
     return dataset_from_release(path, title)
 

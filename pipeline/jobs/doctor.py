@@ -309,7 +309,7 @@ def _leftovers() -> Iterator[Leftover]:
     home = os.environ.get("HOME")
     if home and (Path(home) / _QUEUE).exists():
         yield Leftover(
-            "onnxruntime, as other programs or an earlier version used it, keeps reports here that it could"
+            "onnxruntime, used by other programs or an earlier version, queues reports here that it could"
             f" not send: ~/{_QUEUE}",
             f"Remove it with: rm -r ~/{_QUEUE}",
         )
@@ -318,8 +318,8 @@ def _leftovers() -> Iterator[Leftover]:
     left = sum(path != here and path.is_dir() for path in places.glob(f"{PREFIX}*"))
     if left:
         yield Leftover(
-            f"{left:,} folders for temporary files, of commands that are at work or were killed",
-            f"When no command is at work, remove what begins with {PREFIX} in the folder for temporary files",
+            f"{left:,} temporary folders, of commands that are running or were killed",
+            f"If no command is running, remove what starts with {PREFIX} in the temporary folder",
         )
 
 

@@ -96,7 +96,7 @@ def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, st
     # A table must not name files outside the folder.
     if any(not file.is_relative_to(home) or not file.is_file() for file in files):
         raise UsageError(
-            "An image of the judgements is not in the folder", "Name the folder that the table's files are in"
+            "An image of the judgements is not in the folder", "Give the folder of the table's files"
         )
     images = [read_image(file) for file in files]
     model = _open(request.model)
@@ -106,8 +106,8 @@ def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, st
     catalogue = [entry for entry in entries if entry.object_id in objects]
     if len(catalogue) < len(objects):
         raise UsageError(
-            f"{len(objects) - len(catalogue)} judged objects are not in the catalogue",
-            "Name the catalogue that was judged; --all takes real images as well",
+            f"{len(objects) - len(catalogue)} objects of the judgements are not in the catalogue",
+            "Give the catalogue of the judgements; --all includes real images",
         )
     looked = embed_catalogue(catalogue, images, model.encoder, progress, stop)
     found = rank(judgements, looked, model.name, model.encoder.digest)

@@ -51,7 +51,7 @@ def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -
     if policy.release.mode == "anonymous":
         raise UsageError(
             "An anonymous release has no ledger: its key and the link were never kept",
-            "Use mode: pseudonymous where people must be found again",
+            "Use mode: pseudonymous if patients must be re-identifiable",
         )
     state = open_for_reading(policy)
     try:

@@ -71,7 +71,7 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancell
     """
     check_extra("verify")
     if request.policy is not None and not is_release(request.release):
-        raise UsageError("The guidelines are asked of releases", "Leave out --policy, or name a release")
+        raise UsageError("The guidelines apply to releases only", "Leave out --policy, or name a release")
     policy = None if request.policy is None else _policy_of(request.release, request.policy)
     ours = _images(request.release, request.labels, request.columns)
     # One folder may contain both datasets, each with its own table.
@@ -95,8 +95,8 @@ def _policy_of(release: Path, path: Path) -> Policy:
     policy = load(path)
     if read_policy_digest(release) != policy_digest(policy):
         raise UsageError(
-            "The release was not made by this policy, or by another version of medsanitize",
-            "Name the policy that it was made by, unchanged, with the version that made it",
+            "The release was made with another policy, or with another version of medsanitize",
+            "Give its policy, unchanged, and use the version that made it",
         )
     return policy
 
@@ -109,8 +109,8 @@ def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
     table = labels or next((path / name for name in _TABLES if (path / name).is_file()), None)
     if table is None:
         raise UsageError(
-            "A folder has no table that says who its images show",
-            "Put a labels.csv into it, or name a table with --labels or --background-labels",
+            "A folder has no table of its patients",
+            "Add a labels.csv, or give a table with --labels or --background-labels",
         )
     read = read_labels(table, path, columns)
     return _Images(read.paths, read.patients, read.excluded)

@@ -143,7 +143,7 @@ def _needs(release: Path) -> tuple[set[tuple[str, str]], int, int]:
         else:
             others += 1
     if not objects:
-        raise UsageError("The release holds no DICOM objects", "There is nothing to send")
+        raise UsageError("The release contains no DICOM objects", "There is nothing to send")
     return pairs, objects, others
 
 
@@ -187,7 +187,7 @@ class _Sending:
             return with_retries(self._who, lambda: self._receiver.present(study, series))
         except ServiceNotOffered:
             self._asked = False
-            self._progress.message("The PACS cannot be asked what it has, so everything is sent.")
+            self._progress.message("The PACS cannot be queried for what it has, so everything is sent.")
             return set()
 
     def _one(self, row: Mapping[str, Any]) -> None:

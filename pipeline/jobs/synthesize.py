@@ -200,9 +200,9 @@ def _keys(seed: int) -> SubKeys:
 
 def _check_output(output: Path) -> None:
     if output.exists() and not output.is_dir():
-        raise UsageError("The output is no folder", "Name a new folder")
+        raise UsageError("The output is not a folder", "Choose a new folder")
     if output.is_dir() and {path.name for path in output.iterdir()} - {_KEPT}:
-        raise UsageError("The output folder is not empty", "Name a new folder")
+        raise UsageError("The output folder is not empty", "Choose a new folder")
 
 
 def _wanted(request: SynthesisRequest, generator: Generator, sides: ReferenceSplits) -> list[int]:

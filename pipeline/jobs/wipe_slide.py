@@ -39,7 +39,7 @@ def wipe_slides(paths: Sequence[Path]) -> WipeResult:
     check_extra("wsi")
     # A link could point to an original that the user did not name.
     if any(path.is_symlink() or not path.is_file() for path in paths):
-        raise UsageError("A slide to wipe is no file", "Name slides of one file each")
+        raise UsageError("A slide to wipe is not a file", "Give slides of one file each")
     wiped, refused = 0, dict[str, int]()
     for path in paths:
         try:

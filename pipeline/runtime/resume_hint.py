@@ -11,7 +11,7 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.signals import Cancelled
 from medsanitize.pipeline.runtime.workspace import Workspace
 
-GOES_ON: Final = "it goes on where it stopped"
+GOES_ON: Final = "it resumes where it stopped"
 """The part of an error hint that says what the same command does, for runs with a state."""
 
 
@@ -21,9 +21,9 @@ def restart_hint(workspace: Workspace) -> Iterator[None]:
     if not workspace.anonymous:
         yield
         return
-    told = "it starts again, as every anonymous run does"
+    told = "it starts from scratch, as every anonymous run does"
     if not isinstance(workspace.output, Path):
-        told += ", and what was put into output must be removed before"
+        told += ", and what was written to output must be removed first"
     try:
         yield
     except EnvironmentFailure as failure:

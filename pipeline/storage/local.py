@@ -85,7 +85,7 @@ def require_not_empty(roots: Sequence[Root]) -> None:
     if any(root.empty for root in roots):
         raise EnvironmentFailure(
             "An input folder is empty",
-            "See that it is mounted, or leave it out of the policy, then run the same command again",
+            "Check that it is mounted, or remove it from the policy, then run the same command again",
         )
 
 
@@ -139,8 +139,8 @@ def _require_same(roots: Sequence[Root]) -> None:
 def input_unreachable() -> EnvironmentFailure:
     """Return the error for an input that is unreachable or has changed."""
     return EnvironmentFailure(
-        "An input cannot be reached, or is not what it was when the run began",
-        "See that it is mounted and may be read, then run the same command again",
+        "An input is unreachable, or has changed since the run began",
+        "Check that it is mounted and readable, then run the same command again",
     )
 
 

@@ -37,7 +37,7 @@ def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator
         return
     if not _DESCRIPTORS.is_dir():
         raise EnvironmentFailure(
-            "Slides in a store can be audited on Linux alone", "Copy them to a folder and name that"
+            "Slides in a store can only be audited on Linux", "Copy them to a folder and give its path"
         )
     with ExitStack() as stack, storage_errors():
         folder = stack.enter_context(TemporaryDirectory(prefix=PREFIX, dir=spool_folder()))

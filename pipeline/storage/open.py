@@ -30,7 +30,7 @@ def reader_of(address: bytes) -> Reader:
         return _pacs(service_in(address))
     if scheme_of(address) in STORES:
         return _remote(scheme_of(address))
-    raise UsageError("inputs: nothing reads this kind of address", "Name a folder or a store")
+    raise UsageError("inputs: unsupported kind of address", "Give a folder or an address in a store")
 
 
 def is_in_store(release: str) -> bool:

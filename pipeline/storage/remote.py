@@ -66,10 +66,10 @@ class RemoteReader:
                 return
             yield from self._below(address.rstrip("/"), self._entries(address.rstrip("/")))
         except ObjectNotFound:
-            raise UsageError("inputs: nothing lies at an address", "Correct the address") from None
+            raise UsageError("inputs: an address does not exist", "Correct the address") from None
         except UnexpectedResponse:
             raise EnvironmentFailure(
-                "inputs: an address cannot be listed: the store answers something else",
+                "inputs: an address cannot be listed: unexpected response of the store",
                 "Correct the address, and the endpoint in the environment",
             ) from None
 

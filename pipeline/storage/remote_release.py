@@ -74,14 +74,16 @@ def _release_at(address: str) -> Iterator[tuple[StoredRelease, Path]]:
     """Provide the files of a release in a store, and an empty temporary folder."""
     check_extra("stores")
     if not address.partition("://")[2].strip("/"):
-        raise UsageError("The address names no place", "Name the place that holds RELEASE.json")
+        raise UsageError(
+            "The address has no bucket or host", "Give the address of the folder with RELEASE.json"
+        )
     try:
         with storage_errors(), TemporaryDirectory(prefix="medsanitize-") as folder:
             yield StoredRelease(address.rstrip("/")), Path(folder)
     except (ObjectNotFound, UnexpectedResponse):
         raise UsageError(
             "No release can be listed at this address, or not all of its folders",
-            "Name the place of RELEASE.json; remove empty folders from a web server, for they list nothing",
+            "Give the folder of RELEASE.json; remove empty folders from a web server, which list nothing",
         ) from None
 
 

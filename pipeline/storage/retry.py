@@ -169,7 +169,7 @@ def with_retries_small(call: Callable[[], Result], failures: tuple[type[BaseExce
 def access_denied() -> EnvironmentFailure:
     """Return the error for denied access."""
     return EnvironmentFailure(
-        "A store refuses access: its credentials are missing, have expired or do not suffice",
+        "A store denies access: credentials are missing, expired or insufficient",
         "Renew them in the environment (docs/stores.md), then run the same command again",
     )
 
@@ -177,7 +177,7 @@ def access_denied() -> EnvironmentFailure:
 def store_unreachable() -> EnvironmentFailure:
     """Return the error for a store that failed for too long."""
     return EnvironmentFailure(
-        f"A store could not be reached, or kept failing, for {PATIENCE:.0f} seconds",
+        f"A store was unreachable or failing for {PATIENCE:.0f} seconds",
         f"Check the network and the store, then run the same command again: {GOES_ON}",
     )
 

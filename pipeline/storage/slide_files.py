@@ -176,7 +176,7 @@ def _slides_in(folder: bytes) -> frozenset[bytes]:
     except OSError:
         raise EnvironmentFailure(
             "A folder of the inputs can no longer be listed",
-            "See that it is mounted and may be read, then run the same command again",
+            "Check that it is mounted and readable, then run the same command again",
         ) from None
     return _stems(frozenset(names))
 

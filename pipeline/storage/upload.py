@@ -80,15 +80,15 @@ class UploadTarget:
         except ObjectNotFound as absent:
             if absent.bucket:
                 raise UsageError(
-                    "output: there is no such bucket", "Make it, or correct the address"
+                    "output: the bucket does not exist", "Create it, or correct the address"
                 ) from None
             return
         except UnexpectedResponse:
             raise _not_a_store() from None
         if listed:
             raise UsageError(
-                "output: something lies at this address already, and it is not of this run",
-                "Name another prefix, or remove what an unfinished run left there",
+                "output: the prefix is not empty, and its objects are not of this run",
+                "Choose another prefix, or remove what an unfinished run left there",
             )
 
     def _listed(self) -> list[Any]:
@@ -129,7 +129,9 @@ class UploadTarget:
             # Last: the upload becomes a release with this object.
             self._put(_stated(release, layout.ROOT), release)
         except ObjectNotFound:
-            raise UsageError("output: there is no such bucket", "Make it, or correct the address") from None
+            raise UsageError(
+                "output: the bucket does not exist", "Create it, or correct the address"
+            ) from None
         except UnexpectedResponse:
             raise _not_a_store() from None
 
@@ -232,8 +234,8 @@ class UploadTarget:
         info = self._info(file.path)
         if info is None or size_of(info) != file.size or self._digest(file, info) != file.sha256:
             raise UsageError(
-                "output: another release, or a part of one, lies at this address",
-                "Name another prefix, or empty this one",
+                "output: the prefix contains another release, or a part of one",
+                "Choose another prefix, or empty this one",
             )
 
     def _digest(self, file: _File, info: dict[str, Any]) -> str:
@@ -274,26 +276,26 @@ def _stated(release: Path, path: str) -> _File:
 def _not_exactly() -> UsageError:
     return UsageError(
         "output: the store does not list exactly the files of the release",
-        "Remove what is not of it (medsanitize verify names it in a copy), or name another prefix",
+        "Remove other objects (medsanitize verify lists them in a copy), or choose another prefix",
     )
 
 
 def _not_a_store() -> EnvironmentFailure:
     return EnvironmentFailure(
-        "output: the store answers something that cannot be understood",
-        "Check address and endpoint, and what the store allows, then run the same command again",
+        "output: unexpected response of the store",
+        "Check address, endpoint and permissions, then run the same command again",
     )
 
 
 def _loses_uploads() -> EnvironmentFailure:
     return EnvironmentFailure(
         f"output: the store lost an upload in progress {BEGINNINGS} times",
-        "See that nobody, and no rule of the bucket, ends uploads there, then run the same command again",
+        "Check that no person and no rule of the bucket ends uploads there, then run the same command again",
     )
 
 
 def _knows_no_conditions() -> UsageError:
     return UsageError(
-        'output: the store does not take objects that are put "only if nothing is there" (If-None-Match)',
-        "Name a store that does: without it two runs could mix their releases",
+        "output: the store does not support conditional writes (If-None-Match)",
+        "Use a store that does: without them, two runs could mix their releases",
     )

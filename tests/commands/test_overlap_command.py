@@ -318,7 +318,7 @@ def test_the_output_of_overlap_cannot_be_inside_a_dataset(indexed: tuple[Path, P
     for place in ("a", "a/new", "a-index"):
         done = ask(*with_tables(*indexed), f"{indexed[0]}-index", "--output", indexed[0].parent / place)
         assert done.exit_code == 2, done.output
-        assert "would lie in a dataset" in done.stderr
+        assert "output folder is inside a dataset" in done.stderr
 
 
 def test_a_replaced_image_with_the_same_mtime_is_detected(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_the_folder_below_a_lost_mount_is_not_used_as_input_on_resume(
     inventory = (project.state / "chest-ct-1.0.sqlite").stat().st_ino
     with monkeypatch.context() as patched:
         fall_back_before(patched, mount, step)
-        with pytest.raises(EnvironmentFailure, match="not what it was"):
+        with pytest.raises(EnvironmentFailure, match="has changed since"):
             run(project, ONE)
     mount.bring_back()
 
@@ -233,7 +233,7 @@ def test_the_folder_below_a_mount_lost_before_the_inventory_is_not_listed(
     project: Policy, mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fall_back_before(monkeypatch, mount, "take_inventory")
-    with pytest.raises(EnvironmentFailure, match="not what it was"):
+    with pytest.raises(EnvironmentFailure, match="has changed since"):
         run(project, ONE)
 
 
@@ -253,7 +253,7 @@ def test_workers_of_a_shard_require_the_inputs_of_the_inventory(
 ) -> None:
     run(project, Options(workers=1, inventory_only=True))
     fall_back_before(monkeypatch, mount, "open_engine")
-    with pytest.raises(EnvironmentFailure, match="not what it was"):
+    with pytest.raises(EnvironmentFailure, match="has changed since"):
         run(project, Options(workers=2, shard=Shard(1, 1)))
 
 

@@ -121,7 +121,7 @@ def read_labels(
     texts = read_table(table)
     _require(texts, columns, split)
     if not root.is_dir():
-        raise UsageError("The folder of images is not there", "Name the folder that the table's files are in")
+        raise UsageError("The folder of images is not there", "Give the folder of the table's files")
     chosen = _of_split(texts, columns, split)
     excluded: Counter[str] = Counter()
     found: dict[Path, int] = {}

@@ -102,14 +102,14 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
     # A secret written in place of the name must not appear in the message.
     if variable and not _is_name(variable):
         raise UsageError(
-            "This is no name of an environment variable",
-            "Name the variable that holds the token or login; if a secret was written here, renew it",
+            "This is not a valid name of an environment variable",
+            "Give the name of the variable that holds the token or login; if this was the secret, replace it",
         )
     if text.startswith(("http://", "https://")):
         if "@" in text or "?" in text or "#" in text or not is_valid_service(text):
-            raise UsageError("This is no address of a DICOMweb service", "Write https://host/path")
+            raise UsageError("This is not an address of a DICOMweb service", "Write https://host/path")
         if variable and not may_carry_credentials(text):
-            raise UsageError("Credentials would travel in the clear", "Write https://")
+            raise UsageError("Credentials would be sent unencrypted", "Write https://")
         return WebService(text.rstrip("/"), credential, variable)
     found = _PEER.fullmatch(text)
     if found is None or not 0 < int(found[3]) < 65536 or not _TITLE.fullmatch(calling):

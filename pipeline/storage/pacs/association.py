@@ -73,10 +73,10 @@ def associate(
     if association.is_rejected and answer is not None:
         if answer.result == 0x01:
             raise EnvironmentFailure(
-                f"{peer} refuses us: {_REASONS.get(_reason(answer), 'no reason is given')}",
-                "Enter our AE title there, or correct AE titles, host and port here",
+                f"{peer} rejected the association: {_REASONS.get(_reason(answer), 'no reason given')}",
+                "Register our AE title there, or correct AE titles, host and port",
             )
-        raise TransientFailure("it refuses associations for the time being")
+        raise TransientFailure("it rejects associations at present")
     raise TransientFailure("no association could be made")
 
 

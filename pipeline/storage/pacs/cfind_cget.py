@@ -99,7 +99,7 @@ class DimseConnection:
 
     def _get(self, wanted: Instance) -> bytes:
         if not wanted.sop_class:
-            raise ObjectRefused("a peer that tells no SOP class")
+            raise ObjectRefused("a peer that reports no SOP class")
         with self._failing_safe(wanted.sop_class), suppress_warnings():
             association = self._to_get(wanted.sop_class)
             self._inbox = Inbox(wanted.instance)
@@ -117,8 +117,8 @@ class DimseConnection:
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
             if code == _UNKNOWN_DESTINATION:
                 raise EnvironmentFailure(
-                    f"{self._who} does not know our AE title as a place to move to",
-                    "Enter it there, with this machine's address and the port of the policy",
+                    f"{self._who} does not know our AE title as a C-MOVE destination",
+                    "Register it there, with this machine's address and the port of the policy",
                 )
             # Some peers report completion before the object has arrived.
             if code in (0, 0xB000):

@@ -78,8 +78,8 @@ class WebConnection:
             new = {_uids(one): one for one in page if _uids(one) not in found}
             if not new:
                 raise ServiceNotOffered(
-                    f"{self._who} answers with the same page again, so its lists cannot be read whole",
-                    "Let it page by offset (QIDO-RS), or read it as a DICOM peer (dimse)",
+                    f"{self._who} returns the same page repeatedly, so its lists cannot be read completely",
+                    "Enable paging by offset (QIDO-RS), or read it as a DICOM peer (dimse)",
                 )
             found.update(new)
             offset += len(page)
@@ -105,7 +105,7 @@ class WebConnection:
             # An incomplete list must not pass for a complete one.
             raise TransientFailure(str(failure)) from None
         if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
-            raise TransientFailure("an answer that cannot be read")
+            raise TransientFailure("an unreadable response")
         return [_answer(one) for one in page]
 
     def fetch(self, wanted: Instance) -> bytes:
@@ -154,7 +154,7 @@ class WebConnection:
             answer = getattr(failure, "response", None)
             kind = type(failure).__name__
         except ValueError:  # the response is not JSON
-            answer, kind = None, "an answer that cannot be read"
+            answer, kind = None, "an unreadable response"
         status = None if answer is None else int(answer.status_code)
         if status in (401, 403, 407) or kind == "SSLError":
             raise self._refused(status)
@@ -169,12 +169,12 @@ class WebConnection:
     def _refused(self, status: int | None) -> EnvironmentFailure:
         if status is None:
             return EnvironmentFailure(
-                f"{self._who} shows a certificate that is not valid",
-                "Name the authority that signed it in REQUESTS_CA_BUNDLE",
+                f"{self._who} has an invalid certificate",
+                "Add the authority that signed it to REQUESTS_CA_BUNDLE",
             )
         return EnvironmentFailure(
-            f"{self._who} refuses access (HTTP status {status})",
-            "Name a credential with token or login, and renew it in the environment",
+            f"{self._who} denies access (HTTP status {status})",
+            "Give a credential with token or login, or renew it in the environment",
         )
 
 
@@ -189,7 +189,7 @@ def _authentication(service: WebService) -> Callable[[Any], Any]:
     secret = os.environ.get(service.variable, "")
     if not secret or not secret.isascii() or not secret.isprintable():
         raise UsageError(  # does not quote the variable: a secret may have been written in its place
-            f"The environment variable that {service.credential} names holds no credential",
+            f"The environment variable that {service.credential} names contains no valid credential",
             "Set it to the token, or to user:password for login",
         )
     if service.credential == "login":

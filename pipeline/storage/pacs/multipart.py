@@ -23,13 +23,13 @@ def single_part(content_type: str, body: bytes) -> bytes:
         return body
     boundary = header.get_boundary()
     if header.get_content_type() != "multipart/related" or not boundary:
-        raise ObjectRefused("an answer of another media type")
+        raise ObjectRefused("a response of another media type")
     delimiter = b"--" + boundary.encode("latin-1", "replace")
     start = body.find(delimiter)
     begin = body.find(b"\r\n\r\n", start)
     end = body.find(b"\r\n" + delimiter, begin + 4)
     if start < 0 or begin < 0 or end < 0:
-        raise TransientFailure("an answer was cut short")
+        raise TransientFailure("a truncated response")
     if not body.startswith(b"--", end + 2 + len(delimiter)):
-        raise ObjectRefused("an answer of several objects")
+        raise ObjectRefused("a response with several objects")
     return body[begin + 4 : end]

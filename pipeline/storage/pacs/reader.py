@@ -146,7 +146,7 @@ class PacsReader:
             uid = (answer.get(level) or ("",))[0]
             if not uid or not _SAFE.issuperset(uid):
                 raise UsageError(
-                    f"{self._name} lists something that has no proper {level}", "Correct it in the PACS"
+                    f"{self._name} lists an entry without a valid {level}", "Correct it in the PACS"
                 )
             yield uid, answer
 

@@ -48,8 +48,8 @@ def receive_at_port(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECON
         except OSError:
             if time.monotonic() > until:
                 raise EnvironmentFailure(
-                    "The port that C-MOVE delivers to cannot be listened at",
-                    "Free it on this machine, or name another in the policy and tell the PACS",
+                    "Cannot bind the C-MOVE destination port",
+                    "Free it on this machine, or change it in the policy and in the PACS",
                 ) from None
             time.sleep(0.01)
     entity._servers.append(server)

@@ -44,20 +44,20 @@ def read_worklist(path: Path, query: Collection[str] = ()) -> tuple[str, list[st
         ) from None
     if len(columns) != 1 or columns[0] not in COLUMNS:
         raise UsageError(
-            "inputs: a worklist has not the one column that it must have",
-            "Give it one column, headed AccessionNumber or StudyInstanceUID",
+            "inputs: a worklist must have exactly one column",
+            "Name the column AccessionNumber or StudyInstanceUID",
         )
     if columns[0] in query:
         raise UsageError(
-            f"inputs: {columns[0]} is the column of a worklist and a key of the query beside it",
+            f"inputs: {columns[0]} is both the column of a worklist and a key of the query",
             "Delete it from the query: the worklist names the studies",
         )
     entries = {(row or "").strip() for row in rows} - {""}
     if not entries:
-        raise UsageError("inputs: a worklist names no study", "Fill it, or leave this input out")
+        raise UsageError("inputs: a worklist is empty", "Add studies, or remove this input")
     if any(not one.isprintable() or set(one) & set("*?\\") for one in entries):
         raise UsageError(
-            "inputs: a worklist holds a wildcard, a backslash or a control character",
-            "Write one whole number or UID a line",
+            "inputs: a worklist contains a wildcard, a backslash or a control character",
+            "Write one complete number or UID per line",
         )
     return columns[0], sorted(entries)

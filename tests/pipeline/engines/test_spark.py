@@ -121,7 +121,7 @@ def test_a_part_of_a_shard_is_rejected(workplace: Workplace) -> None:
     policy = inventoried(workplace())
     rows = inventory_rows(policy, 1)
 
-    with pytest.raises(RuntimeError, match="not all rows of a shard"):
+    with pytest.raises(RuntimeError, match="incomplete shard"):
         list(sanitize_partition(file_of(policy), 1, rows.slice(1).to_batches()))
 
 

@@ -70,8 +70,8 @@ def test_unreadable_images_are_counted(sides: tuple[Path, Path], tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--background", "nowhere"), "no table that says who"),
-        (("--policy", "policy.yaml"), "guidelines are asked of releases"),
+        (("--background", "nowhere"), "no table of its patients"),
+        (("--policy", "policy.yaml"), "guidelines apply to releases"),
         ((), "no patient has two images"),
     ],
 )
@@ -108,4 +108,4 @@ def test_a_policy_of_another_release_is_not_used_for_the_guidelines(tmp_path: Pa
     prepare(tmp_path, preset="research")
     release = tmp_path / "release"
     code, text = call(release, "--background", release, "--policy", tmp_path / "policy.yaml")
-    assert (code, "was not made by this policy" in " ".join(text.split())) == (2, True)
+    assert (code, "was made with another policy" in " ".join(text.split())) == (2, True)

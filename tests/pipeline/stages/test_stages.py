@@ -128,7 +128,7 @@ def test_the_queue_of_a_broken_pool_is_closed_once(
 def test_repeated_worker_crashes_stop_the_run(setup: Setup, tasks: ModuleType) -> None:
     with (
         LocalEngine(setup, 1, Cancellation()) as engine,
-        pytest.raises(EnvironmentFailure, match="keep dying"),
+        pytest.raises(EnvironmentFailure, match="keep crashing"),
     ):
         list(engine.map(tasks.die, ([number] for number in range(99)), isolate=True))
 

@@ -94,7 +94,7 @@ def test_a_store_without_conditions_gets_neither_claim_nor_root(
 ) -> None:
     over: list[str] = []
     front.instead = refusing(status, code, where, -1, over)
-    with pytest.raises(UsageError, match="only if nothing is there"):
+    with pytest.raises(UsageError, match="conditional writes"):
         put(store, release)
     assert (f"out/{where}" in store.keys("out/"), over) == (False, [])
 

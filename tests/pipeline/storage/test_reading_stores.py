@@ -157,7 +157,7 @@ def test_an_unresponsive_store_ends_the_run_with_a_retryable_error(
     store.put(f"in/{NAME}", b"content")
     found = found_in(f"s3://{store.bucket}/in")[NAME]
     aim(free_port())
-    with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
+    with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
         content_of(found)
     assert failure.value.exit_code == 5
 
@@ -166,7 +166,7 @@ def test_an_unresponsive_store_ends_the_run_with_a_retryable_error(
 def test_a_repeatedly_truncated_listing_is_a_store_error(store: Store, front: Front) -> None:
     store.put("in/a", b"content")
     front.spoil = lambda _, path, answer: cut(answer) if "list-type" in path else answer
-    with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
+    with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
         list(walk((f"s3://{store.bucket}/in",)))
     assert failure.value.exit_code == 5
 
@@ -186,7 +186,7 @@ def test_denied_access_is_reported_immediately_without_names(
     store.put(f"in/{NAME}", b"content")
     found = found_in(f"s3://{store.bucket}/in")[NAME]
     front.spoil = failing(status, code, -1)
-    with pytest.raises(EnvironmentFailure, match="refuses access") as failure:
+    with pytest.raises(EnvironmentFailure, match="denies access") as failure:
         content_of(found)
     told = str(failure.value) + repr(failure.value) + repr(failure.value.__cause__)
     assert not re.search(f"{NAME}|{store.bucket}|testing", told)

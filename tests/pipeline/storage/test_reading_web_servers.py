@@ -80,9 +80,9 @@ def test_a_web_server_that_keeps_failing_ends_the_run_with_a_retryable_error(
 ) -> None:
     found = found_in(address_of(site))["a"]
     site.spoil = only_files(failing(status, "SlowDown", -1))
-    with pytest.raises(EnvironmentFailure, match="could not be reached") as walked:
+    with pytest.raises(EnvironmentFailure, match="was unreachable") as walked:
         found_in(address_of(site))
-    with pytest.raises(EnvironmentFailure, match="could not be reached") as read:
+    with pytest.raises(EnvironmentFailure, match="was unreachable") as read:
         content_of(found)
     assert (walked.value.exit_code, read.value.exit_code) == (5, 5)
 
@@ -91,9 +91,9 @@ def test_a_web_server_that_keeps_failing_ends_the_run_with_a_retryable_error(
 def test_denied_access_ends_the_run_immediately_without_names(site: Front, status: int) -> None:
     found = found_in(address_of(site))["a"]
     site.spoil = only_files(failing(status, NAME, -1))
-    with pytest.raises(EnvironmentFailure, match="refuses access") as walked:
+    with pytest.raises(EnvironmentFailure, match="denies access") as walked:
         found_in(address_of(site))
-    with pytest.raises(EnvironmentFailure, match="refuses access") as read:
+    with pytest.raises(EnvironmentFailure, match="denies access") as read:
         content_of(found)
     told = f"{walked.value!r}{walked.value.__cause__!r}{read.value!r}{read.value.__cause__!r}"
     assert NAME not in told
@@ -103,7 +103,7 @@ def test_denied_access_ends_the_run_immediately_without_names(site: Front, statu
 def test_an_unreachable_web_server_is_not_treated_as_a_missing_file(site: Front) -> None:
     found = found_in(address_of(site))["a"]
     site.close()
-    with pytest.raises(EnvironmentFailure, match="could not be reached"):
+    with pytest.raises(EnvironmentFailure, match="was unreachable"):
         content_of(found)
 
 
@@ -119,7 +119,7 @@ def test_a_repeatedly_truncated_listing_ends_the_run_with_a_retryable_error(
     site: Front,
 ) -> None:
     site.spoil = lambda _, path, answer: cut(answer) if path.endswith("/p/") else answer
-    with pytest.raises(EnvironmentFailure, match="could not be reached") as failure:
+    with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
         found_in(address_of(site))
     assert failure.value.exit_code == 5
 

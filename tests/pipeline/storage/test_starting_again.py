@@ -60,13 +60,13 @@ def test_an_anonymous_run_with_a_failed_upload_reports_a_restart_and_restarts(
     policy = into_store(store, tmp_path, "anonymous")
     failure = failing_while_it_puts(front, policy)
     told = told_in(policy)
-    with pytest.raises(UsageError, match="something lies at this address"):
+    with pytest.raises(UsageError, match="the prefix is not empty"):
         run(policy, ONE)
     empty(store)
     assert run(policy, ONE).ending == "published"
     assert f"out/{ROOT}" in store.keys("out/")
-    assert "it starts again" in told
-    assert "goes on where" not in told
+    assert "it starts from scratch" in told
+    assert "resumes where" not in told
     assert told == str(failure)
 
 
@@ -80,7 +80,7 @@ def test_an_anonymous_run_stopped_during_upload_reports_a_restart(
             stop.number = signal.SIGTERM
 
     front.before = ask
-    with pytest.raises(Cancelled, match="it starts again"):
+    with pytest.raises(Cancelled, match="it starts from scratch"):
         run(policy, ONE, stop=stop)
     assert "resumes" not in told_in(policy)
 
@@ -89,7 +89,7 @@ def test_a_pseudonymous_run_with_a_failed_upload_reports_a_resume(
     store: Store, front: Front, tmp_path: Path
 ) -> None:
     failure = failing_while_it_puts(front, into_store(store, tmp_path, "pseudonymous"))
-    assert "it goes on where it stopped" in str(failure)
+    assert "it resumes where it stopped" in str(failure)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -102,7 +102,7 @@ def test_a_local_copy_of_a_killed_run_is_deleted_if_the_store_is_empty(
     for name in ("data/p/a.dcm", ROOT):
         (left / name).write_bytes(b"of a run that was killed")
     store.put("out/data/p/a.dcm", b"of a run that was killed")
-    with pytest.raises(UsageError, match="something lies at this address"):
+    with pytest.raises(UsageError, match="the prefix is not empty"):
         run(policy, ONE)
     kept = (left / ROOT).exists()
     empty(store)

@@ -75,7 +75,7 @@ def answering(listening: Answering) -> Answering:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_denied_access_is_not_retried(status: int, answering: Answering) -> None:
-    with pytest.raises(EnvironmentFailure, match="refuses access"):
+    with pytest.raises(EnvironmentFailure, match="denies access"):
         answering(status).check()
 
 
@@ -131,7 +131,7 @@ def test_a_truncated_list_is_retried(status: int, above: tuple[str, ...], listen
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_access_denied_in_the_middle_of_a_list_is_reported(status: int, listening: Answering) -> None:
-    with pytest.raises(EnvironmentFailure, match="refuses access"):
+    with pytest.raises(EnvironmentFailure, match="denies access"):
         pages(listening, FIRST, (status, b"")).find(("1", "2"), {})
 
 
@@ -147,7 +147,7 @@ def test_a_service_can_report_an_empty_result(status: int, answering: Answering)
 
 
 def test_a_service_without_paging_is_not_read_partially(listening: Answering) -> None:
-    with pytest.raises(ServiceNotOffered, match="same page again"):
+    with pytest.raises(ServiceNotOffered, match="same page repeatedly"):
         pages(listening, FIRST).find(("1", "2"), {})
 
 
@@ -162,7 +162,7 @@ def test_access_denied_to_an_object_is_not_an_error_of_the_object(status: int, a
     connection = answering(status)
     address = address_of(b"dicomweb+http://host", "1.2", "3.4", "5.6", "")
     with (
-        pytest.raises(EnvironmentFailure, match=f"The PACS refuses access .HTTP status {status}"),
+        pytest.raises(EnvironmentFailure, match=f"The PACS denies access .HTTP status {status}"),
         PacsReader(b"dicomweb+http://host", connection).opened(address),
     ):
         pass
@@ -199,7 +199,7 @@ def test_netrc_credentials_are_not_sent(
 
 
 def test_a_missing_credential_is_reported_without_its_name() -> None:
-    with pytest.raises(UsageError, match="holds no credential") as raised:
+    with pytest.raises(UsageError, match="contains no valid credential") as raised:
         WebConnection(WebService("https://host/dicom-web", "token", "eyJhbGciOi"))
     assert "eyJ" not in str(raised.value)
 

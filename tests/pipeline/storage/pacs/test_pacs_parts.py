@@ -117,7 +117,7 @@ def test_a_worklist_and_a_query_with_the_same_key_are_rejected_before_connecting
     path = tmp_path / "list.csv"
     path.write_text(f"{key}\n7\n")
     one = Dimse(dimse="PACS@host:104", worklist=path, query={key: "24"})
-    with pytest.raises(UsageError, match=f"{key} is the column of a worklist and a key"):
+    with pytest.raises(UsageError, match=f"{key} is both the column of a worklist and a key"):
         list(PacsReader(SERVICE, Plain()).walk(root_of(one)))
 
 
@@ -275,8 +275,8 @@ def test_a_peer_that_crashes_again_and_stays_down_exits_5() -> None:
 
 
 def test_a_rejected_association_stops_the_run_and_is_no_object_error() -> None:
-    with pytest.raises(EnvironmentFailure, match="refuses access"):
-        opened(Plain(fetch=failing(99, EnvironmentFailure("The PACS refuses access"))))
+    with pytest.raises(EnvironmentFailure, match="denies access"):
+        opened(Plain(fetch=failing(99, EnvironmentFailure("The PACS denies access"))))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_an_unknown_move_destination_stops_the_run() -> None:
     peer = reader(f"dimse://PACS@127.0.0.1:{port}/US/move:{own}".encode())
     peer.check()
     try:
-        with pytest.raises(EnvironmentFailure, match="does not know our AE title as a place to move to"):
+        with pytest.raises(EnvironmentFailure, match="does not know our AE title as a C-MOVE destination"):
             peer._fetched(Instance("1", "2", "3"))
     finally:
         peer.peer.close()
@@ -368,5 +368,5 @@ def test_a_peer_that_ignores_a_name_is_detected_by_its_number_of_responses() -> 
 
 @pytest.mark.parametrize("uid", ["", "1/2", "../1", "1#2"])
 def test_an_invalid_uid_is_not_used_in_an_address(uid: str) -> None:
-    with pytest.raises(UsageError, match="no proper StudyInstanceUID"):
+    with pytest.raises(UsageError, match="without a valid StudyInstanceUID"):
         walked(listing([{**STUDY, "StudyInstanceUID": (uid,)}], [SERIES], IMAGES))

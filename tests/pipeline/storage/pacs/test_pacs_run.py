@@ -220,14 +220,14 @@ def test_a_wrong_password_is_distinguished_from_an_archive_that_is_down(
 ) -> None:
     policy = reads("web", "query: {StudyDate: '20200101'}")
     monkeypatch.setenv(VARIABLE, "steward:guessed")
-    with pytest.raises(EnvironmentFailure, match="refuses access"):
+    with pytest.raises(EnvironmentFailure, match="denies access"):
         run(policy, ONE)
 
 
 def test_a_missing_credential_is_reported_first(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = reads("web", "query: {StudyDate: '20200101'}")
     monkeypatch.delenv(VARIABLE)
-    with pytest.raises(UsageError, match="holds no credential"):
+    with pytest.raises(UsageError, match="contains no valid credential"):
         run(policy, ONE)
 
 

@@ -163,7 +163,7 @@ def test_a_secret_given_as_variable_name_is_not_quoted(option: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["a.b", "1A", "A B", "steward:word", "A" * 129])
 def test_an_invalid_variable_name_is_rejected(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no name of an environment variable"):
+    with pytest.raises(UsageError, match="not a valid name of an environment variable"):
         send(
             tmp_path,
             "https://pacs.example.org/dicom-web",
