@@ -12,6 +12,7 @@ import click
 from medsanitize import __version__
 from medsanitize.offline import use_temporary_folder
 
+# Module of each command in `commands`, and the first sentence of its help.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "attack": ("attack", "Run privacy attacks against a release."),
     "audit": (
@@ -78,7 +79,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.",
     ),
 }
-"""Module of each command in ``commands``, and the first sentence of its help."""
 
 
 class _Commands(click.Group):

@@ -42,6 +42,7 @@ from medsanitize.sanitize.result import CheckResult
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# `uri`: the object's encrypted paths; `etag`: keyed digest of sizes and times; `shard`: from 1.
 INVENTORY_SCHEMA: Final = pa.schema(
     [
         pa.field("uri", pa.string(), nullable=False),
@@ -50,8 +51,8 @@ INVENTORY_SCHEMA: Final = pa.schema(
         pa.field("shard", pa.int32(), nullable=False),
     ]
 )
-"""``uri``: the object's encrypted paths; ``etag``: keyed digest of sizes and times; ``shard``: from 1."""
 
+# Manifest columns that only the final run fills, because they depend on the whole set.
 SETTLED_LATER: Final = (
     "pixels_sha256",
     "check_identifiers",
@@ -59,7 +60,6 @@ SETTLED_LATER: Final = (
     "check_registry",
     "check_overlap",
 )
-"""Manifest columns that only the final run fills, because they depend on the whole set."""
 
 _TYPES: Final = {
     pa.string(): "STRING",
@@ -68,10 +68,10 @@ _TYPES: Final = {
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
 }
+# The manifest columns as a Spark DDL schema.
 MANIFEST_COLUMNS: Final = ", ".join(
     f"{field.name} {_TYPES[field.type]}{'' if field.nullable else ' NOT NULL'}" for field in OBJECT_SCHEMA
 )
-"""The manifest columns as a Spark DDL schema."""
 _ROWS = 10_000
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 # Without this option, Java writes counters of each process to the system's temporary folder.
@@ -162,6 +162,7 @@ def shard_function(policy: Path, shards: int) -> Function:
         As for ``inventory_rows``. A partition must contain whole shards: ``repartition(shards, "shard")``.
     """
 
+    # Spark pickles this closure, so it contains a path and a number, never the key.
     def sanitized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return sanitize_partition(policy, shards, batches)
 
@@ -189,6 +190,7 @@ def sanitize_partition(
             with _silenced():
                 found = _sanitize(_here(load(policy)), Shard(index, shards), uris[index])
         except MedsanitizeError as error:
+            # Spark logs the text of exceptions.
             raise RuntimeError(f"medsanitize: {error} (exit code {error.exit_code})") from None
         except Exception as error:  # noqa: BLE001  its text could quote a value, and Spark would log it
             raise RuntimeError(f"medsanitize: a defect of the program: {type(error).__name__}") from None
@@ -218,6 +220,7 @@ def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBat
 def _require_whole(policy: Policy, shard: Shard, uris: set[str]) -> None:
     with _shared(policy) as state:
         wanted = set(map(_uri, sources_of(state, shard)))
+    # A shard is sanitized as a whole, so two partitions must not share one.
     if wanted != uris:
         raise UsageError(
             "A partition has an incomplete shard, or rows of another inventory",
@@ -248,6 +251,7 @@ def _silenced() -> Iterator[None]:
     """Discard output and logs of libraries, which would end up in the executor's logs."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+    # dup2 on the descriptors, because native libraries bypass sys.stdout.
     kept = [os.dup(number) for number in (1, 2)]
     level = logging.root.manager.disable
     try:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
+# A font of 3 x 5 dots, row by row, for burned-in text.
 GLYPHS: Final = {
     "A": "010101111101101",
     "D": "110101101101110",
@@ -36,7 +37,6 @@ GLYPHS: Final = {
     "-": "000000111000000",
     " ": "000000000000000",
 }
-"""A font of 3 x 5 dots, row by row, for burned-in text."""
 
 
 def scan(rows: int, columns: int) -> NDArray[Any]:
@@ -49,8 +49,8 @@ def scan(rows: int, columns: int) -> NDArray[Any]:
     return rings
 
 
+# Number of the phantom in the export.
 CHEST: Final = 5
-"""Number of the phantom in the export."""
 
 
 def chest(patient: int, visit: int) -> NDArray[Any]:
@@ -62,8 +62,8 @@ def chest(patient: int, visit: int) -> NDArray[Any]:
     return shown
 
 
+# Rows and columns of a chest image.
 CHEST_SIZE: Final = 192
-"""Rows and columns of a chest image."""
 
 
 def frames(count: int, rows: int, columns: int) -> NDArray[Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from medsanitize.pipeline.demo.images import scan
 
+# Location and value of every identifier in a picture.
 Planted = list[tuple[str, str]]
-"""Location and value of every identifier in a picture."""
 
 _XMP = (
     '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'

@@ -41,6 +41,7 @@ Result = TypeVar("Result")
 
 Task = Callable[[Any, Sequence[Item]], Result]
 
+# A crash of one item in a row of good ones is the item's fault; ten in a row are not.
 MAX_CONSECUTIVE_CRASHES = 10
 # Seconds between two checks for cancellation while a result is awaited.
 _PULSE = 0.5
@@ -89,12 +90,14 @@ def _start(setup: WorkerFactory, inputs: Sequence[Root], wanted: Connection) -> 
     """Set up a worker process, which ignores the run's signals and exits with its parent."""
     global _worker
     for number in SIGNALS:
+        # The parent handles the signals; a worker that died of Ctrl-C would look like a crash.
         signal.signal(number, signal.SIG_IGN)
     silence_output()
     pin_inputs(inputs)
     _worker = setup.worker()
     gc.set_threshold(GC_THRESHOLD)
     gc.freeze()  # imported objects are permanent; scanning them costs more than it frees
+    # A daemon thread: it must not keep a finished worker alive.
     threading.Thread(target=_watch_parent, args=(wanted,), daemon=True).start()
 
 
@@ -205,6 +208,7 @@ class LocalEngine:
         self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
     ) -> Iterator[Result | WorkerCrashed[Item]]:
         """Yield one result per batch, in order; see ``Engine.map``."""
+        # In process only if a crash is not to be expected: it would end the run.
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
@@ -246,6 +250,7 @@ class LocalEngine:
     ) -> Iterator[Result | WorkerCrashed[Item]]:
         for item in batch:
             self._stop.check()
+            # Twice, since the first crash may have had another cause, such as memory.
             for attempt in (1, 2):
                 self._shut()
                 try:
@@ -288,6 +293,7 @@ class LocalEngine:
             if self._pool is None:
                 self._pool = self._new_pool()
             return self._pool.submit(_call, task, batch)
+        # The pool broke before the batch was sent; handled like a crash during it.
         except BrokenProcessPool as error:
             broken: Future[tuple[Result, float]] = Future()
             broken.set_exception(error)
@@ -313,6 +319,7 @@ class LocalEngine:
         """End the workers; each may finish its current item."""
         if self._pool is None:
             return
+        # Closing this end is how workers learn that nothing more is wanted.
         self._wanted[1].close()
         # shutdown(wait=True) would close the same resources concurrently; they are closed here.
         kept = _pool_internals(self._pool)

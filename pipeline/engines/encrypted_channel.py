@@ -48,6 +48,7 @@ class EncryptedChannel:
 
     def key_for(self, theirs: bytes) -> bytes:
         """Encrypt the session key for the owner of a public key."""
+        # A new key pair per worker: each wrapped key can be opened by one worker only.
         mine = X25519PrivateKey.generate()
         public = mine.public_key().public_bytes_raw()
         nonce = os.urandom(_NONCE)

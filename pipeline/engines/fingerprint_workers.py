@@ -17,8 +17,8 @@ from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fin
 from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models, open_models
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
+# Trouble of an image whose decoder crashed its process twice.
 DIED = "decoder-died"
-"""Trouble of an image whose decoder crashed its process twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     except (OSError, UnicodeDecodeError):
         raise UsageError("The calibration cannot be read", "Give the path of a calibration file") from None
     given = read_calibration_file(text)
+    # A calibration holds for the scores of exactly these models.
     if given.models != models.digest(given.modality):
         raise UsageError(
             "The calibration was made with other models, or for distances although a verifier decides",
@@ -92,6 +93,7 @@ def fingerprint_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageF
     try:
         return fingerprint_images(batch, models)
     except Exception:  # noqa: BLE001  decoders raise anything; the image is reported as not compared
+        # A batch that fails as a whole is split, so that only the image at fault is lost.
         if len(batch) == 1:
             return [ImageFingerprint(trouble="decoder-failed")]
         return [look for image in batch for look in fingerprint_batch(models, [image])]

@@ -26,8 +26,8 @@ _PRELOAD = [
     "medsanitize.verifiers.leaks.pixel_digest",
     "medsanitize.verifiers.leaks.scan_object",
 ]
+# Allocations between two garbage collections: imported objects are permanent and slow to scan.
 GC_THRESHOLD = 10_000
-"""Allocations between two garbage collections: imported objects are permanent and slow to scan."""
 # OpenBLAS and MKL follow it as well, unless their own variables are set.
 _THREADS = "OMP_NUM_THREADS"
 # Longest path of the temporary folder in bytes: socket names add 32 to it, and the system limits the sum.
@@ -41,6 +41,7 @@ class _Worker(ForkServerProcess):
 
     def terminate(self) -> None:
         """Kill the process; from Python 3.12 on, a broken pool waits for it while holding a lock."""
+        # SIGKILL, since the worker ignores SIGTERM.
         self.kill()
 
 
@@ -114,6 +115,7 @@ def _one_thread_each() -> Iterator[None]:
 
     There is one worker per core; competing threads of several workers take six times as long.
     """
+    # The user's own setting is left alone.
     ours = os.environ.get(_THREADS) is None
     os.environ.setdefault(_THREADS, "1")
     try:

@@ -33,7 +33,9 @@ def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: S
     section = setup.policy.engine
     workers = workers or section.workers
     if section.kind == "ray":
+        # Imported here: Ray is an optional dependency.
         from medsanitize.pipeline.engines.ray import RayEngine
 
         return RayEngine(setup, workers, stop, inputs)
+    # The affinity, not the CPU count: schedulers restrict a job to some cores.
     return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop, inputs)

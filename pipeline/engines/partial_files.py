@@ -21,6 +21,7 @@ PARTIAL_FOLDER = ".part"
 def make_partial_folder(staging: Path) -> None:
     """Create the folder for partial files."""
     with storage_errors():
+        # mode 0700: nothing in it has been audited.
         (staging / PARTIAL_FOLDER).mkdir(mode=0o700, exist_ok=True)
 
 
@@ -63,6 +64,7 @@ class PartialFiles:
         """Open a partial file for ``target`` and return its descriptor."""
         name = f"{self._stem}.{len(self._targets)}"
         self._targets.append((name, target))
+        # O_NOFOLLOW: another process must not redirect the output by a link.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with _present():
             return os.open(name, flags, 0o644)
@@ -72,6 +74,7 @@ class PartialFiles:
         with storage_errors(), _present():
             for name, target in self._targets:
                 self._worker.ensure_folder(target.rpartition("/")[0])
+                # os.replace is atomic within one file system, so a name always refers to a complete file.
                 os.replace(name, target)
 
     def drop(self) -> None:

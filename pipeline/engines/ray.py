@@ -171,6 +171,7 @@ class RayEngine:
     def _take(self, hand: _RemoteWorker, said: Any) -> None:
         if hand.asked is not None and not hand.public:
             hand.public, version = said
+            # A worker with another version could write other bytes.
             if version != __version__:
                 raise EnvironmentFailure(
                     "A node of the cluster has another version of medsanitize",
@@ -220,9 +221,11 @@ class RayEngine:
             .options(
                 num_cpus=1,
                 num_gpus=self._setup.policy.engine.gpus,
+                # Restarted actors would come up without session key and worker.
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy="SPREAD",
+                # Task events are stored in the cluster and shown on its dashboard.
                 enable_task_events=False,
             )
             .remote()
@@ -236,6 +239,7 @@ class RayEngine:
         if self._kit is None:
             own = self._setup.policy.engine.address == "local"
             home = os.environ.get("HOME") if own else None
+            # Encrypted once and stored in the object store, since all workers receive the same.
             self._kit = ray.put(self._channel.close(WorkerPayload(self._setup, self._inputs, home)))
         hand.mark = new_probe_name() if self._setup.staging is not None else ""
         hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
@@ -267,6 +271,7 @@ class RayEngine:
 
     def _again(self, slot: _Slot) -> None:
         if slot.deaths < _DEATHS:
+            # First in the queue again: results are yielded in order, so others wait for this one.
             self._todo.appendleft(slot)
         elif len(slot.batch) > 1:
             place = self._line.index(slot)

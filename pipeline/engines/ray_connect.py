@@ -95,6 +95,7 @@ def _start(folder: Path, workers: int) -> None:
             include_dashboard=False,
             _temp_dir=str(folder),
             _plasma_directory=str(folder),
+            # Loopback only: the cluster must not be reachable from the network.
             _node_ip_address=_LOOPBACK,
         )
 
@@ -104,6 +105,7 @@ def _init(address: str, **own: object) -> None:
 
     try:
         with _signals_kept():
+            # log_to_driver would print the output of workers, which may quote values.
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, **own)
     except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise EnvironmentFailure(

@@ -93,6 +93,7 @@ class RayWorker:
         except MedsanitizeError as error:
             answer = Answer(raised=error)
         except MemoryError:
+            # A new exception, without the traceback and arguments of the original.
             answer = Answer(raised=MemoryError())
         except Exception as error:  # noqa: BLE001  its text could quote a value: only the type is passed on
             answer = Answer(raised=RuntimeError(f"a task raised {type(error).__name__}"))

@@ -21,9 +21,10 @@ from medsanitize.pipeline.storage.local import Root, input_unreachable, is_uncha
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.release.atomic_io import storage_errors
 
+# Prefix of probe files, with which workers on other machines prove that they see this folder.
 SEEN = ".seen-"
-"""Prefix of probe files, with which workers on other machines prove that they see this folder."""
 
+# Network file systems cache folders: NFS for 30 seconds by default (acdirmin).
 _WITHIN = 30.0
 
 
@@ -55,6 +56,7 @@ def require_reachable(inputs: Iterable[object]) -> None:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as failure:
+                # Permission and path errors are the user's; anything else is a server that does not answer.
                 if failure.errno in (errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG):
                     raise UsageError(
                         "inputs: a folder is not readable", "Grant read access to it, or correct its path"

@@ -132,6 +132,7 @@ class Worker:
         if link in self._links:
             return False
         if len(self._links) >= _RECENT:
+            # Cleared, not evicted: sending a row twice is harmless, since inserts ignore duplicates.
             self._links.clear()
         self._links.add(link)
         return True
@@ -167,10 +168,12 @@ class Worker:
 
 def _make_below(root: str, folder: str) -> None:
     if folder == root:
+        # Only the main process may create the root; fails if it does not exist.
         os.stat(root)
         return
     try:
         os.mkdir(folder)
+    # Another worker may create the same folder at the same time.
     except FileExistsError:
         return
     except FileNotFoundError:

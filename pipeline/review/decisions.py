@@ -28,12 +28,12 @@ _MEMBERS = {"version", "page", "approve", "decisions"}
 _ITEM = re.compile(
     r"(?P<doubt>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
 )
+# Allowed decisions by kind of item.
 VERDICTS = {
     "doubt": ("keep", "blank", "quarantine"),
     "object": ("release", "quarantine"),
     "finding": ("quarantine",),
 }
-"""Allowed decisions by kind of item."""
 # Decisions by increasing severity; of two decisions on one location the more severe one holds.
 _SEVERITY = ("release", "keep", "blank", "quarantine")
 

@@ -43,12 +43,12 @@ from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, 
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import ReviewItem
 
+# Maximum number of review items on a page.
 CARDS = 250
-"""Maximum number of review items on a page."""
+# Maximum total length of a page's pictures and texts, in characters.
 CHARACTERS = 10 * 2**20
-"""Maximum total length of a page's pictures and texts, in characters."""
+# Maximum number of pages at once; further items follow when these are decided.
 PAGES = 20
-"""Maximum number of pages at once; further items follow when these are decided."""
 _REFUSALS = 1_000
 _CHOICES = (
     ("blank", "Blank or cut it"),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
+# Objects in the sample, and maximum number of objects that changed after a review.
 SIZE = 24
-"""Objects in the sample, and maximum number of objects that changed after a review."""
 _EDGE = 512
 _ROWS = 300
 _VALUE = 160

@@ -10,6 +10,7 @@ from medsanitize.errors import UsageError
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
 
+# The modules that each extra installs.
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
@@ -24,9 +25,8 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "spark": ("pyspark",),
     "stores": ("adlfs", "aiohttp", "gcsfs", "s3fs"),
 }
-"""The modules that each extra installs."""
+# The extras that each extra includes.
 INCLUDED: Final = {"pixels": ("text",), "verify": ("wsi",), "generate": ("verify",)}
-"""The extras that each extra includes."""
 
 
 def required_extras(policy: Policy) -> tuple[str, ...]:

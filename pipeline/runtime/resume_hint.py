@@ -11,8 +11,8 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.signals import Cancelled
 from medsanitize.pipeline.runtime.workspace import Workspace
 
+# The part of an error hint that says what the same command does, for runs with a state.
 GOES_ON: Final = "it resumes where it stopped"
-"""The part of an error hint that says what the same command does, for runs with a state."""
 
 
 @contextmanager

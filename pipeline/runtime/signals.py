@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+# Signals that cancel a run: Ctrl-C, a scheduler, the end of a session, the end of the CPU time limit.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
-"""Signals that cancel a run: Ctrl-C, a scheduler, the end of a session, the end of the CPU time limit."""
 
 
 class Cancelled(Exception):

@@ -27,13 +27,14 @@ SCHEMA_VERSION = 6
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+# Codes with which SQLite reports a disk, lock or permission problem instead of a wrong statement.
 _FAILING = tuple(
     f"SQLITE_{name}"
     for name in ("FULL", "IOERR", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "PROTOCOL", "NOLFS")
 )
 
+# SQLite errors that `translated` does not convert.
 StateError = sqlite3.Error
-"""SQLite errors that ``translated`` does not convert."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -123,6 +124,7 @@ class State:
                 # Created here with mode 0600, because SQLite would use the umask.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         name = fixed_name(path) if path is not None and fixed else path or ""
+        # isolation_level=None: transactions are opened explicitly, so that their extent is visible.
         self.db = sqlite3.connect(name, isolation_level=None, uri=True)
         with self.handed_on(), translated():
             if path is None:
@@ -202,6 +204,7 @@ class State:
 
     def put(self, name: str, value: str) -> None:
         """Encrypt and store a value, within the open transaction if there is one."""
+        # The purpose binds a value to its name: swapping two values is detected.
         sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
         with translated():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))

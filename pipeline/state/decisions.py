@@ -11,8 +11,8 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.reset import AGAIN
 from medsanitize.sanitize.context import ReviewDecision
 
+# Objects that a decision applies to, and the location in each; "" stands for the whole object.
 Concerned = list[tuple[int, str]]
-"""Objects that a decision applies to, and the location in each; "" stands for the whole object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ def decision_counts(state: State) -> DecisionCounts:
 def decisions_digest(state: State) -> str:
     """Compute a digest of all decisions; empty if there are none."""
     digest = sha256()
+    # In a fixed order: the digest binds the release to these decisions.
     rows = state.db.execute("SELECT id, place, verdict FROM decisions ORDER BY id, place")
     empty = True
     for row in rows:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from medsanitize.pipeline.state.database import PAGE, State
 
+# By pseudonym, not by row: which copy is kept must not depend on the order of the inputs.
 _ORDER = "p_patient, p_study, p_series, p_instance, id"
 Column = Literal["sha256", "pixels"]
 
@@ -94,6 +95,7 @@ def unnamed_survivors(state: State) -> Iterator[list[Survivor]]:
         if not rows:
             break
         yield [Survivor(number, parts, tuple(names)) for number, parts, *names in rows]
+        # Marked page by page: after a kill, the remaining files are renamed by the next run.
         state.write("UPDATE objects SET staged = 1 WHERE id = ?", [(row[0],) for row in rows])
     state.commit()
 

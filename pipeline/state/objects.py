@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from medsanitize.pipeline.state.database import PAGE, State
 
+# Condition for objects found in the inputs; the others are synthetic images of this run.
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
-"""Condition for objects found in the inputs; the others are synthetic images of this run."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,6 +73,7 @@ def count_flagged(state: State, flag: str) -> int:
 
 def outcome_counts(state: State) -> dict[str, int]:
     """Count the objects found in the inputs by outcome; all three outcomes are present."""
+    # All three outcomes, so that readers need not handle missing ones.
     counts = dict.fromkeys(("released", "dropped", "quarantined"), 0)
     counts.update(
         state.db.execute(

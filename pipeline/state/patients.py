@@ -10,10 +10,10 @@ from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
 from medsanitize.sanitize.context import KnownValue
 
+# Keyed names of the patient and of the PatientID, encrypted `Patient`.
 PatientRow = tuple[bytes, bytes, bytes]
-"""Keyed names of the patient and of the PatientID, encrypted ``Patient``."""
+# Keyed name of the patient or study, keyed name of the identifier, encrypted identifier.
 KnownRow = tuple[bytes, bytes, bytes]
-"""Keyed name of the patient or study, keyed name of the identifier, encrypted identifier."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,6 +36,7 @@ def known_row(seal: Seal, owner: bytes, category: str, value: str) -> KnownRow:
     """Build the row of an identifier of a patient or study."""
     return (
         owner,
+        # The name is keyed by category and value, so that equal identifiers are stored once per owner.
         seal.name("known", category, value),
         seal.close(json.dumps([category, value]).encode(), b"known"),
     )

@@ -9,8 +9,8 @@ from typing import Any
 from medsanitize.pipeline.state.database import PAGE, State
 from medsanitize.pipeline.state.objects import FOUND
 
+# Pseudonyms of patient, study, series and instance.
 Names = tuple[str, str, str, str]
-"""Pseudonyms of patient, study, series and instance."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,6 +96,7 @@ def _rows(state: State, columns: str) -> Iterator[tuple[Names, tuple[Any, ...]]]
     while True:
         page = state.db.execute(
             f"SELECT {names}, {columns} FROM objects WHERE outcome = 'released'"  # noqa: S608
+            # Keyset pagination: OFFSET would read the whole table once per page.
             f" AND ({names}) > (?, ?, ?, ?) ORDER BY {names} LIMIT ?",
             (*after, PAGE),
         ).fetchall()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.state.database import State
 
+# Keyed name of the link, whether it is of a patient, encrypted link.
 LinkRow = tuple[bytes, int, bytes]
-"""Keyed name of the link, whether it is of a patient, encrypted link."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,8 +10,8 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.sanitize.context import FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
 
+# Object, names of series and frame of reference, frames, projection, encrypted geometry.
 SliceRow = tuple[int, bytes, bytes, int, int, bytes]
-"""Object, names of series and frame of reference, frames, projection, encrypted geometry."""
 _PAGE = 200  # of series: each may be of thousands of slices
 
 

@@ -68,6 +68,7 @@ def shard_files(main: Path) -> list[Path]:
 
 def part_of(patient: bytes, count: int) -> int:
     """Return the shard (1-based) of a patient; ``patient`` is the keyed name in the state."""
+    # Keyed names are uniformly distributed, so any eight bytes of them make even shards.
     return int.from_bytes(patient[:8], "big") % count + 1
 
 
@@ -90,6 +91,7 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
     if main.path is None:
         raise UsageError("A run without a state file cannot be split", "Run it whole")
     path = shard_path(main.path, shard)
+    # Shards of another count would overlap: an object could be sanitized twice.
     if any(not one.stem.endswith(f"-of-{shard.count}") for one in shard_files(main.path)):
         raise UsageError(
             "Shards of another number were begun, and theirs are partly the same objects",
@@ -188,6 +190,7 @@ def _merge_one(main: State, path: Path) -> int:
             raise KeyMaterialError("A shard was made under another key", "Give every shard the same key")
         for name in _SHARED:
             row = main.db.execute("SELECT value FROM other.meta WHERE name = ?", (name,)).fetchone()
+            # Compared decrypted: every encryption of the same value has another nonce.
             value = None if row is None else main.seal.open(row[0], b"meta:" + name.encode()).decode()
             if value != main.get(name):
                 raise UsageError(
@@ -197,6 +200,7 @@ def _merge_one(main: State, path: Path) -> int:
         with main.transaction() as db:
             count = db.execute(
                 "INSERT OR REPLACE INTO objects SELECT theirs.* FROM other.objects AS theirs"
+                # Only pending rows: a shard that finished late must not replace a later result.
                 " JOIN objects AS ours USING (id) WHERE theirs.outcome NOT NULL AND ours.outcome IS NULL"
             ).rowcount
             db.execute("INSERT OR IGNORE INTO links SELECT * FROM other.links")
@@ -208,6 +212,7 @@ def _merge_one(main: State, path: Path) -> int:
 
 @contextmanager
 def _attached(state: State, name: str) -> Iterator[None]:
+    # ATTACH is not allowed within a transaction.
     state.commit()
     with translated():
         state.db.execute("ATTACH ? AS other", (name,))

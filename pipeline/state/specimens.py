@@ -11,8 +11,8 @@ from medsanitize.pipeline.state.keys import open_paths, patient_key
 from medsanitize.pipeline.state.patients import Patient, add_known, add_patients, known_row, patients_with_id
 from medsanitize.sanitize.context import SpecimenIds
 
+# Attributes of a specimen, in stored order.
 LEVELS = ("patient", "sample", "block", "section", "stain", "scanner")
-"""Attributes of a specimen, in stored order."""
 # Minimum length of identifiers for the search of released bytes; shorter ones occur by chance.
 _MIN_LENGTH = 6
 

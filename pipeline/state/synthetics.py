@@ -84,6 +84,7 @@ class SampledImages:
         key = self._state.seal.name("drawn", name)
         sealed = self._state.seal.close(data, _SAMPLED)
         self._state.write("INSERT OR REPLACE INTO drawn VALUES (?, ?)", [(key, sealed)])
+        # At most a second of samples per transaction: sampling one image may take seconds.
         self._state.wrote(1)
 
 

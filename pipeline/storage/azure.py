@@ -44,6 +44,7 @@ def list_folder(store: FileSystem, address: str) -> list[_Info]:
     if not path:
         return _below(store, container, "")
     try:
+        # The slash restricts the listing to names below the folder, not to names that begin alike.
         listed, refusal = _below(store, container, path + "/"), None
     except UnexpectedResponse as odd:  # a hierarchical namespace answers so below a file
         listed, refusal = [], odd
@@ -87,6 +88,7 @@ async def _page(fs: Any, container: str, prefix: str, marker: str | None) -> tup
             items = [_info(item, container) async for item in await anext(pages)]
         except (AttributeError, TypeError, ValueError) as failure:  # the client fails so on a malformed page
             raise OSError from failure
+    # A response without this container is not a listing of Azure.
     if pages.container != container:
         raise OSError
     return items, pages.continuation_token

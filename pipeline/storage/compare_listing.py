@@ -16,8 +16,8 @@ from medsanitize.pipeline.storage.retry import with_retries_small
 from medsanitize.release import layout
 from medsanitize.release.checksums import walk_files
 
+# Keys per S3 listing request; the service returns no more.
 PAGE: Final = 1000
-"""Keys per S3 listing request; the service returns no more."""
 _Listed = Iterator[tuple[str, int]]
 
 
@@ -47,6 +47,7 @@ def lists_exactly(address: str, release: Path, check: Callable[[], None]) -> boo
     else:
         there = RemoteReader(address.partition("://")[0]).names_below(address, check)
         stated = ((found.path, found.size) for found in walk_files(release))
+    # RELEASE.json is uploaded after this comparison, or by an earlier run that finished.
     pairs = zip_longest(_without_root(stated), _without_root(there))
     return all(one == other for one, other in pairs)
 
@@ -91,4 +92,5 @@ def _in_order_of_keys(release: Path, under: str = "") -> _Listed:
 
 
 def _as_key(entry: os.DirEntry[str]) -> bytes:
+    # The trailing slash sorts a folder where its objects sort among whole keys.
     return os.fsencode(entry.name) + (b"/" if entry.is_dir(follow_symlinks=False) else b"")

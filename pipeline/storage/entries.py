@@ -50,6 +50,7 @@ def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
     entries: dict[tuple[bytes, str], Entry] = {}
     for info in listed:
         full, is_folder = str(info["name"]), info["type"] == "directory"
+        # One object under the very address: the "folder" is a file.
         if full == folder and not is_folder:
             return [Entry(b"", b"", "file", size_of(info), version_of(info))]
         if full == folder:  # the folder's own marker object, as gcsfs returns it
@@ -58,6 +59,7 @@ def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
         if not rest and not is_folder and not size_of(info):
             continue
         name = (rest.removesuffix("/") if is_folder else rest).encode("utf-8", "surrogateescape")
+        # A folder's size and time describe its marker, not its content.
         stated = (0, NOTHING) if is_folder else (size_of(info), version_of(info))
         entry = entry_named(name, name, *stated, is_folder=is_folder)
         entries[entry.name, entry.sort] = entry

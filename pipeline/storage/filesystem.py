@@ -84,6 +84,7 @@ def _gs() -> FileSystem:
     from google.auth.exceptions import GoogleAuthError
     from medsanitize.pipeline.storage.gcs import Gcs
 
+    # fsspec would otherwise share the instance, and its listings, within the process.
     fs = Gcs(use_listings_cache=False, skip_instance_cache=True)
     fs.retries = 1
     silence()

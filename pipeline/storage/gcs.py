@@ -7,8 +7,8 @@ from typing import Any, Final
 from gcsfs.core import GCSFileSystem
 from gcsfs.retry import HttpError
 
+# Marks the address of an upload; in all other addresses names are quoted and contain no `=`.
 SESSION: Final = "upload_id="
-"""Marks the address of an upload; in all other addresses names are quoted and contain no ``=``."""
 GONE: Final = 410
 
 # Stands for a status that gcsfs discards; a retryable one, because the lost one may have been.

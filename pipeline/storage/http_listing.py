@@ -77,17 +77,21 @@ def _entry(link: str, base: SplitResult) -> Entry | None:
         return _unlisted(link)
     if not target.netloc:  # in a name with a colon, the part before it parses as a scheme
         return _unlisted(link)
+    # Servers link to the parent folder and to other sites; these are no entries.
     if target.hostname != base.hostname:
         return None
     depth = base.path.count("/")
     folder, rest = target.path.split("/")[:depth], "/".join(target.path.split("/")[depth:])
     own = base.path.split("/")[:depth]
+    # Case-insensitive, because some servers list with another spelling of the path than the request's.
     if [one.lower() for one in _plain(folder)] != [one.lower() for one in _plain(own)]:
         return None
     if target.query and (rest or not _only_sorts(target.query)):
         return _unlisted(f"{rest}?{target.query}")
+    # Not resolved by urljoin if quoted (%2E%2E), and not an entry of this folder.
     if not rest or unquote_to_bytes(rest.removesuffix("/")) in (b".", b".."):
         return None
+    # Another scheme, port or spelling could be another server or folder; fail closed.
     if not same_origin or _plain(folder) != _plain(own):
         return _unlisted(rest)
     quoted = rest.removesuffix("/").encode()

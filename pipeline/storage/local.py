@@ -25,6 +25,7 @@ from medsanitize.release.atomic_io import AWAY, storage_errors
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 # Errors that mean that no regular file of that name exists.
 _NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
+# Eight entries suffice to recognize a folder, and a listing of millions would be slow.
 _ENTRIES: Final = 8
 # O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait.
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -49,6 +50,7 @@ class Root:
         return "Root(...)"
 
 
+# The pinned inputs of this process; while empty, nothing is checked.
 _held: tuple[Root, ...] = ()
 
 
@@ -166,10 +168,12 @@ class LocalReader:
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield every entry below a folder, or a single file; a pinned input must be unchanged."""
+        # realpath once: the input itself may be a link, but nothing below it is followed.
         path = os.path.realpath(root)
         taken = next((one for one in _held if one.path == root), None) or local_root(path)
         require_not_empty((taken,))
         _require_same((taken,))
+        # Checked again: a mount that was lost during the walk makes later folders look empty.
         yield from _walk(path, replace(taken, path=path))
         _require_same((taken,))
 
@@ -178,6 +182,7 @@ class LocalReader:
         """Provide a file's content, memory-mapped if it is large."""
         descriptor = _open(path)
         try:
+            # fstat of the open file, not stat of its name, which may be another file by now.
             status = _status(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise SourceProblem("changed-since-inventory")
@@ -203,6 +208,7 @@ def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Ite
     if names is None:
         yield _found(path, status)
         return
+    # An input folder that is empty now was not empty when it was recorded.
     if path == root.path and not names:
         raise input_unreachable()
     yield from _walk_folder(path, sorted(names), root, taken)
@@ -212,6 +218,7 @@ def _walk_folder(
     path: bytes, names: Sequence[bytes], root: Root, taken: frozenset[bytes]
 ) -> Iterator[SourceEntry]:
     slides, parts = _slides(path, names)
+    # Slide descriptions may be unreadable because the mount is lost.
     if slides.unread and not is_unchanged(root):
         raise input_unreachable()
     offset = len(path) + 1
@@ -329,6 +336,7 @@ def _content(descriptor: int, size: int) -> bytes | mmap.mmap:
         if size > LARGE:
             return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         parts = []
+        # One byte more than stated, so that a file that has grown is noticed.
         left = size + 1
         while left > 0 and (part := os.read(descriptor, left)):
             parts.append(part)

@@ -8,17 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+# Sources above this size (bytes) are memory-mapped instead of read into memory.
 LARGE = 8 * 2**20
-"""Sources above this size (bytes) are memory-mapped instead of read into memory."""
 
 Content = bytes | mmap.mmap
 
+# Version of a source; it changes when the source changes. Local file: mtime (ns), ctime (ns) and inode.
+# Object in a store: digest of its ETag or generation, time of last modification (ns), and 0.
 Version = tuple[int, int, int]
-"""Version of a source; it changes when the source changes.
-
-Local file: mtime (ns), ctime (ns) and inode. Object in a store: digest of its ETag or generation, time of
-last modification (ns), and 0.
-"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,8 +70,8 @@ class OpenedSource:
         return "Opened(...)"
 
 
+# Version of a PACS object before it is opened: a query returns neither size nor version.
 UNSEEN: Version = (-1, -1, -1)
-"""Version of a PACS object before it is opened: a query returns neither size nor version."""
 
 
 class SourceProblem(Exception):

@@ -36,8 +36,8 @@ _Info = Mapping[str, Any]
 # Content, the metadata stated with or before it, and whether both come from the same response.
 _Fetched = tuple[Spool, _Info | None, bool]
 
+# Size (bytes) of the ranges in which objects larger than `LARGE` are read.
 BLOCK: Final = 2 * LARGE
-"""Size (bytes) of the ranges in which objects larger than ``LARGE`` are read."""
 _IDENTITY: Final = {"Accept-Encoding": "identity"}
 
 
@@ -252,9 +252,11 @@ class RemoteReader:
             # Metadata requested after the content proves that the content is of this version.
             info = before if before and sure else self._ask(lambda: self._store.fs.info(address))
             size, version = size_of(info), version_of(info)
+            # The bytes of another version, read across a change, must not pass for this one.
             if before and (size_of(before), version_of(before)) != (size, version):
                 spool.close()
                 raise ObjectNotFound  # the object changed while it was read
+            # A web server may state no size; then the end of the body is the only evidence.
             if spool.size == size or (self._web and info.get("size") is None):
                 return spool, size, version
             spool.close()
@@ -286,6 +288,7 @@ class RemoteReader:
         try:
             if self._scheme == "s3":
                 return self._ask_for_body(partial(_answer_of_s3, fs, address))
+            # One byte above LARGE, to see whether there is more without a second request.
             return self._ask_for_body(lambda: bytes(fs.cat_file(address, start=0, end=LARGE + 1))), None
         except UnexpectedResponse:
             # Stores reject every range request for an empty object.
@@ -339,6 +342,7 @@ class _Sink:
         self._most = most
 
     def write(self, block: bytes) -> int:
+        # A body longer than stated would fill the disk.
         if self._most is not None and self._spool.size + len(block) > self._most:
             raise TruncatedBody
         return self._spool.write(block)

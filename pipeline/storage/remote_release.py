@@ -26,8 +26,8 @@ from medsanitize.release.verify import VerificationResult, verify_release
 from medsanitize.verifiers.leaks.audit import AuditTarget, ReleaseAudit, audit_release
 from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
+# Files or objects read, and stored in the temporary folder, at the same time.
 AT_ONCE: Final = 4
-"""Files or objects read, and stored in the temporary folder, at the same time."""
 # Total size (bytes) of prefetched objects above which no more are fetched ahead.
 _AHEAD: Final = 64 << 20
 
@@ -171,6 +171,7 @@ def _first_of(waiting: deque[tuple[Future[None], Path, int]]) -> Iterator[Path]:
     fetched, folder, _ = waiting.popleft()
     fetched.result()
     yield folder
+    # Deleted here, so that at most AT_ONCE objects take disk space.
     shutil.rmtree(folder)
 
 

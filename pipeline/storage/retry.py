@@ -17,14 +17,14 @@ from medsanitize.pipeline.runtime.resume_hint import GOES_ON
 Result = TypeVar("Result")
 Kind = Literal["absent", "refused", "passing", "odd", "there", "cut", "lost"]
 
+# Seconds for which a failing store is retried.
 PATIENCE: Final = 60.0
-"""Seconds for which a failing store is retried."""
+# Seconds without data after which a store is considered unresponsive.
 SILENCE: Final = 30
-"""Seconds without data after which a store is considered unresponsive."""
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 8.0
+# How often a body of the wrong length is requested.
 TRIES: Final = 5
-"""How often a body of the wrong length is requested."""
 
 _REFUSED: Final = frozenset([401, 403, 407])
 _REFUSED_CODES: Final = frozenset(
@@ -139,6 +139,7 @@ def with_retries(call: Callable[[], Result], failures: tuple[type[BaseException]
             raise UploadExpired from None
         if kind == "refused":
             raise access_denied() from None
+        # Truncated bodies have a count instead of a time limit: each attempt transfers data.
         cuts += kind == "cut"
         if cuts == TRIES:
             raise TruncatedBody from None
@@ -208,6 +209,7 @@ def codes_of(failure: BaseException) -> frozenset[str]:
 def _kind_of_one(one: BaseException) -> Kind | None:
     if isinstance(one, FileExistsError):
         return "there"
+    # gcsfs raises OSError("Forbidden: ...") without a status.
     if type(one).__name__ in _REFUSED_TYPES or str(one).startswith("Forbidden:"):
         return "refused"
     status = status_of(one)
@@ -240,10 +242,13 @@ def _of_status(status: int) -> Kind:
         return "absent"
     if status in _REFUSED:
         return "refused"
+    # 412 Precondition Failed: the condition is always that no object exists.
     if status == 412:
         return "there"
+    # 501: stores that lack conditional writes answer so.
     if status == 501:
         return "odd"
+    # 409 is included: S3 answers it to concurrent conditional writes, which may be repeated.
     return "passing" if status >= 500 or status in (408, 409, 425, 429) else "odd"
 
 
@@ -267,4 +272,5 @@ def status_of(failure: BaseException) -> int | None:
         status = status or getattr(failure, "code", None)
     if isinstance(status, str) and status.isdigit():
         status = int(status)
+    # Some libraries store the status as text; others reuse `code` for their own numbers.
     return status if isinstance(status, int) and 300 <= status < 600 else None

@@ -20,8 +20,8 @@ from medsanitize.pipeline.storage.retry import (
     with_retries_small,
 )
 
+# Parts of one file in transfer, and in memory, at the same time.
 AT_ONCE: Final = 4
-"""Parts of one file in transfer, and in memory, at the same time."""
 # Codes of an upload that can never be completed, however often it is tried.
 _UNUSABLE_CODES: Final = frozenset(["ConditionalRequestConflict", "InvalidPart"])
 _MARKERS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
@@ -64,6 +64,7 @@ def upload_multipart(path: Path, url: str, part: int, metadata: Mapping[str, str
     try:
         _complete(upload, _send(path, upload, part), over=over)
     except BaseException:
+        # Parts of an abandoned upload are stored, and charged, until it is aborted.
         _abort(upload)
         raise
 
@@ -117,6 +118,7 @@ def _send_part(path: Path, upload: _Upload, part: int, start: int) -> str:
 def _complete(upload: _Upload, parts: list[dict[str, Any]], *, over: bool) -> None:
     """Combine the parts into one object, if none exists or it may be replaced."""
     store = file_system("s3")
+    # The condition is checked on completion, because creating an upload takes none.
     condition = {} if over else {"IfNoneMatch": "*"}
 
     def ask() -> None:
@@ -147,6 +149,7 @@ def _uploads(bucket: str, below: str) -> Iterator[_Upload]:
         for one in page.get("Uploads", ()):
             yield {"Bucket": bucket, "Key": one["Key"], "UploadId": one["UploadId"]}
         told = {asked: page[name] for asked, name in _MARKERS.items() if page.get(name)}
+        # Guards against a store that repeats its markers.
         if not page.get("IsTruncated") or told == after:
             return
         after = told

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from typing import Final
 
+# Size (bytes) of a block from which on a thread saves more than it costs.
 LARGE: Final = 4 << 20
-"""Size (bytes) of a block from which on a thread saves more than it costs."""
 _BEHIND: Final = 2
 
 
@@ -38,6 +38,7 @@ class Sha256Writer:
             return
         self._beside = self._beside or ThreadPoolExecutor(1)
         self._waiting.append(self._beside.submit(self._take, memoryview(block)))
+        # Bounds the memory of blocks that wait to be hashed.
         if len(self._waiting) > _BEHIND:
             self._waiting.popleft().result()
 

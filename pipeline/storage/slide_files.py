@@ -20,8 +20,8 @@ from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
 INI = b"Slidedat.ini"
+# Bytes of a description that are read.
 MOST_BYTES = 4 << 20
-"""Bytes of a description that are read."""
 # Suffix of Trestle's macro image of the whole glass.
 _MACRO = b".full"
 _TIFFS = (b".tif", b".tiff")
@@ -87,6 +87,7 @@ def group_slide_files(folder: bytes, names: Sequence[bytes], where: Folders) -> 
         except SourceProblem:
             unread |= {name, stem} if suffix.lower() == b".mrxs" else {name}
             continue
+        # Trestle slides name no companions: main file and macro share the stem.
         if suffix.lower() in _TIFFS and stem in macros:
             parts = (macros[stem],)
         if parts:

@@ -106,6 +106,7 @@ def open_new_source(
     EnvironmentFailure
         The location is unreachable.
     """
+    # A PACS states no version before retrieval; what is retrieved first defines it.
     if found.times == UNSEEN:
         with reader_of(found.path).opened(found.path) as one:
             yield (one.content,), one.size, stamp(seal, one.size, one.version)

@@ -38,12 +38,12 @@ from medsanitize.release.checksums import digest_file, read_checksums
 
 Result = TypeVar("Result")
 
+# Files in transfer at the same time.
 AT_ONCE: Final = 4
-"""Files in transfer at the same time."""
+# Size (bytes) of a part; files from twice this size on are sent in parts.
 PART: Final = 16 * 2**20
-"""Size (bytes) of a part; files from twice this size on are sent in parts."""
+# How often an upload is started for one file if the store loses it.
 BEGINNINGS: Final = 3
-"""How often an upload is started for one file if the store loses it."""
 _MOST_PARTS: Final = 9000
 _BLOCK: Final = 8 * 2**20
 _DIGEST: Final = "sha256"
@@ -120,6 +120,7 @@ class UploadTarget:
             The store is unreachable, denies access or loses uploads; the call can be repeated.
         """
         try:
+            # Before any data: two runs that upload to one prefix must not mix their objects.
             begun = not self._put(_stated(release, layout.SUMS), release)
             self._put_all(release, stop, advance, begun=begun)
             self._abandon_parts(release)
@@ -167,6 +168,7 @@ class UploadTarget:
                     stop.check()
                     put = self._put_again if begun else self._put
                     on_their_way.append(pool.submit(put, file, release))
+                    # Bounded, so that a failure is noticed after few further uploads.
                     if len(on_their_way) == 2 * AT_ONCE:
                         on_their_way.popleft().result()
                         advance(1)
@@ -232,6 +234,7 @@ class UploadTarget:
 
     def _require_same(self, file: _File) -> None:
         info = self._info(file.path)
+        # Size alone is not enough: the content of an object may differ.
         if info is None or size_of(info) != file.size or self._digest(file, info) != file.sha256:
             raise UsageError(
                 "output: the prefix contains another release, or a part of one",

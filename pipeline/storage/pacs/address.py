@@ -106,6 +106,7 @@ def target_of(text: str, calling: str, credential: str = "", variable: str = "")
             "Give the name of the variable that holds the token or login; if this was the secret, replace it",
         )
     if text.startswith(("http://", "https://")):
+        # An "@", "?" or "#" would change how the address is parsed later.
         if "@" in text or "?" in text or "#" in text or not is_valid_service(text):
             raise UsageError("This is not an address of a DICOMweb service", "Write https://host/path")
         if variable and not may_carry_credentials(text):
@@ -143,6 +144,7 @@ def service_of(one: DicomWeb | Dimse) -> bytes:
         return f"dimse://{one.dimse}/{one.calling}/{way}".encode("ascii")
     credential, variable = ("token", one.token) if one.token else ("login", one.login)
     scheme, _, rest = one.dicomweb.rstrip("/").partition("://")
+    # Credentials stand in the address only as names of variables: addresses are stored in the state.
     user = f"{credential}:{variable}@" if variable else ""
     return f"dicomweb+{scheme}://{user}{rest}".encode("ascii")
 

@@ -71,6 +71,7 @@ def associate(
         return association
     answer = association.acceptor.primitive
     if association.is_rejected and answer is not None:
+        # PS3.8 9.3.4: result 1 is a permanent rejection, 2 a transient one.
         if answer.result == 0x01:
             raise EnvironmentFailure(
                 f"{peer} rejected the association: {_REASONS.get(_reason(answer), 'no reason given')}",

@@ -105,6 +105,7 @@ class DimseConnection:
             self._inbox = Inbox(wanted.instance)
             code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
             content, self._inbox = self._inbox.content, Inbox()
+            # 0xB000: some sub-operations failed, but the awaited object may be here.
             if content is not None and code in (0, 0xB000):
                 return content
             raise _failure("C-GET", code)
@@ -149,6 +150,7 @@ class DimseConnection:
         """Return the open association of this name, or open it."""
         kept = self._kept.pop(name, None)
         if kept is None or not kept.is_established:
+            # The oldest is released: peers limit the number of associations per caller.
             while len(self._kept) >= _KEPT:
                 release_association(self._kept.pop(next(iter(self._kept))))
             kept = associate(self._who, contexts, takes=takes, handlers=handlers)
@@ -198,8 +200,10 @@ def _identifier(level: str, values: Mapping[str, str]) -> Any:
     from pydicom import Dataset, config
 
     identifier = Dataset()
+    # Query values may contain wildcards, which are invalid in a stored UID or date.
     with config.disable_value_validation():
         identifier.QueryRetrieveLevel = level
+        # PS3.5 6.1.2.3: names beyond ASCII need a character set; UTF-8 is ISO_IR 192.
         if any(not value.isascii() for value in values.values()):
             identifier.SpecificCharacterSet = "ISO_IR 192"
         for keyword, value in values.items():

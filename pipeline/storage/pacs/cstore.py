@@ -51,6 +51,7 @@ class DimseReceiver:
         accepted = ((one.abstract_syntax, one.transfer_syntax[0]) for one in association.accepted_contexts)
         if (sop_class, transfer_syntax) not in accepted:
             raise ObjectRefused("class or transfer syntax not accepted")
+        # Read and sent in chunks, so that large objects need no memory.
         _config.STORE_SEND_CHUNKED_DATASET = True
         try:
             with suppress_warnings():
@@ -58,6 +59,7 @@ class DimseReceiver:
         except (RuntimeError, ValueError, OSError):
             code = None
         if code is None or code in _BUSY:
+            # The association may be half dead after a failure; the next call opens a new one.
             release_association(self._open.pop(pack))
             raise TransientFailure(
                 "C-STORE was broken off" if code is None else f"C-STORE status 0x{code:04X}"

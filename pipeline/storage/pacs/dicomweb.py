@@ -54,6 +54,7 @@ class WebConnection:
         self._client = DICOMwebClient(
             service.url, session=self._session, timeout=_SECONDS, permissive_uid=True
         )
+        # Retries are the task of `storage.pacs.retry`.
         self._client.set_http_retry_params(retry=False)
 
     def __repr__(self) -> str:

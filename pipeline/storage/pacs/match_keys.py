@@ -11,8 +11,8 @@ from unicodedata import combining, normalize
 
 from pydicom.datadict import dictionary_VR
 
+# Values of one study, series or instance by keyword; empty if the PACS returns none.
 Answer = Mapping[str, tuple[str, ...]]
-"""Values of one study, series or instance by keyword; empty if the PACS returns none."""
 
 
 def first_ignored_key(keys: Mapping[str, str], answer: Answer) -> str | None:
@@ -34,6 +34,7 @@ def _matches(keyword: str, asked: str, values: tuple[str, ...]) -> bool:
 
 
 def _like(asked: str, value: str) -> bool:
+    # fnmatch would read a bracket in the value as a character class.
     return fnmatchcase(value.casefold(), asked.casefold().replace("[", "[[]"))
 
 

@@ -24,6 +24,7 @@ def single_part(content_type: str, body: bytes) -> bytes:
     boundary = header.get_boundary()
     if header.get_content_type() != "multipart/related" or not boundary:
         raise ObjectRefused("a response of another media type")
+    # Searched, not parsed as MIME: a parser would copy and may change line ends.
     delimiter = b"--" + boundary.encode("latin-1", "replace")
     start = body.find(delimiter)
     begin = body.find(b"\r\n\r\n", start)

@@ -23,6 +23,7 @@ from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem
 from medsanitize.policies.inputs import SERIES_KEYS, STUDY_KEYS
 
+# UIDs become part of addresses: anything but digits and dots could break them.
 _SAFE = frozenset("0123456789.")
 
 
@@ -134,6 +135,7 @@ class PacsReader:
         self, level: str, keys: Mapping[str, str], answers: Sequence[Answer]
     ) -> Iterator[tuple[str, Answer]]:
         """Yield answers by UID, after checking that each one matches the keys."""
+        # A peer that ignores a key would let studies of other patients into the release.
         met = [first_ignored_key(keys, answer) for answer in answers]
         others = [key for key in met if key is not None]
         if others:

@@ -14,13 +14,11 @@ from medsanitize.pipeline.runtime.resume_hint import GOES_ON
 
 Result = TypeVar("Result")
 
+# Seconds before each retry of a failing PACS, 40 in total. The first retry is immediate: the peer may have
+# closed a connection that was idle.
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)
-"""Seconds before each retry of a failing PACS, 40 in total.
-
-The first retry is immediate: the peer may have closed a connection that was idle.
-"""
+# The same for one object that a working peer does not provide.
 FEW: Final = PAUSES[1:4]
-"""The same for one object that a working peer does not provide."""
 
 
 class ServiceNotOffered(EnvironmentFailure):

@@ -26,6 +26,7 @@ class Inbox:
 
     def take(self, event: Any) -> int:
         """Store the object if it is the expected one; return the C-STORE status."""
+        # Any other object is refused: the port is open to everyone who can reach it.
         if event.request.AffectedSOPInstanceUID != self._instance or event.request.DataSet is None:
             # 0xA900: data set does not match SOP class, the closest refusal of PS3.4 B.2.3.
             return 0xA900
@@ -52,6 +53,7 @@ def receive_at_port(peer: DimsePeer, inbox: Inbox, patience: float = _PORT_SECON
                     "Free it on this machine, or change it in the policy and in the PACS",
                 ) from None
             time.sleep(0.01)
+    # pynetdicom ends this server only on shutdown if it is registered.
     entity._servers.append(server)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

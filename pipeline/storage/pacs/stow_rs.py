@@ -11,6 +11,7 @@ from medsanitize.pipeline.storage.pacs.address import WebService
 from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
 from medsanitize.pipeline.storage.pacs.retry import ObjectRefused
 
+# The boundary is fixed and long; a release never contains it by chance.
 _BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"
 _HEAD: Final = f"--{_BOUNDARY}\r\nContent-Type: application/dicom\r\n\r\n".encode()
 _TAIL: Final = f"\r\n--{_BOUNDARY}--\r\n".encode()
@@ -48,6 +49,7 @@ class WebReceiver:
             "Accept": "application/dicom+json",
         }
         status, said = self._connection.post(_Body(file, size), headers)
+        # A file that fails is listed in the response even if the status is 200.
         if _items(said, _FAILED):
             raise ObjectRefused("listed as failed")
         taken = _items(said, _REFERENCED)

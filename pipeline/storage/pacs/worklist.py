@@ -34,6 +34,7 @@ def read_worklist(path: Path, query: Collection[str] = ()) -> tuple[str, list[st
         query key: only one of the two could be applied.
     """
     try:
+        # utf-8-sig: Excel begins CSV files with a byte order mark.
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             columns = list(reader.fieldnames or ())
@@ -55,6 +56,7 @@ def read_worklist(path: Path, query: Collection[str] = ()) -> tuple[str, list[st
     entries = {(row or "").strip() for row in rows} - {""}
     if not entries:
         raise UsageError("inputs: a worklist is empty", "Add studies, or remove this input")
+    # A wildcard would match studies that the worklist does not name.
     if any(not one.isprintable() or set(one) & set("*?\\") for one in entries):
         raise UsageError(
             "inputs: a worklist contains a wildcard, a backslash or a control character",

@@ -101,7 +101,7 @@ def test_a_request_rejected_as_invalid_is_reported(bucket: Bucket, release: Path
 
 def test_a_missing_bucket_is_reported(bucket: Bucket, release: Path) -> None:
     bucket.gone = True
-    with pytest.raises(UsageError, match="no such bucket"):
+    with pytest.raises(UsageError, match="the bucket does not exist"):
         put(release)
 
 

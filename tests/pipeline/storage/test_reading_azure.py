@@ -109,9 +109,9 @@ def test_a_paged_list_is_followed_to_its_end(azure: BlobServer) -> None:
 
 def test_an_address_can_be_that_of_one_object_or_missing(azure: BlobServer) -> None:
     assert sorts(azure, {"in": b"x", "in2": b"x"}) == {"": "file"}
-    with pytest.raises(UsageError, match="nothing lies"):
+    with pytest.raises(UsageError, match="does not exist"):
         sorts(azure, {"in2": b"x", "in2/a": b"x"})
-    with pytest.raises(UsageError, match="nothing lies"):
+    with pytest.raises(UsageError, match="does not exist"):
         list(walk(("abfs://none/in",)))
 
 
@@ -200,9 +200,9 @@ def test_a_destination_is_empty_despite_a_sibling_with_the_same_prefix(azure: Bl
     azure.blobs = Blobs({"out2/a": b"x", "out": b""}, folders={"out"})
     UploadTarget("abfs://c/out").require_empty()
     azure.blobs = Blobs({"out//a": b"x"})
-    with pytest.raises(UsageError, match="something lies"):
+    with pytest.raises(UsageError, match="the prefix is not empty"):
         UploadTarget("abfs://c/out").require_empty()
-    with pytest.raises(UsageError, match="no such bucket"):
+    with pytest.raises(UsageError, match="the bucket does not exist"):
         UploadTarget("abfs://none/out").require_empty()
 
 

@@ -155,7 +155,7 @@ def test_a_non_empty_destination_is_rejected_before_reading(
 
 
 def test_a_missing_bucket_is_rejected(store: Store, few: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such bucket"):
+    with pytest.raises(UsageError, match="the bucket does not exist"):
         run(on_store(store, tmp_path, few, output="s3://no-such-bucket-here/out"), ONE)
 
 

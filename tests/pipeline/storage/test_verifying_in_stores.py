@@ -62,7 +62,7 @@ def test_a_change_is_reported_with_exit_4(address: str, store: Store) -> None:
 
 
 def test_an_invalid_address_is_rejected() -> None:
-    with pytest.raises(UsageError, match="no place"):
+    with pytest.raises(UsageError, match="no bucket"):
         verify_in_store("s3://", key=None)
 
 

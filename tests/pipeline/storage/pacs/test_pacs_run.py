@@ -183,7 +183,7 @@ def test_a_port_in_use_is_reported_before_reading(reads: Reads, archive: Orthanc
     policy = reads("move", "query: {StudyDate: '20200101'}")
     with (
         socket.create_server(("", archive.move_port)),
-        pytest.raises(EnvironmentFailure, match="listened at"),
+        pytest.raises(EnvironmentFailure, match="Cannot bind"),
     ):
         run(policy, ONE)
 
