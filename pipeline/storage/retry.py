@@ -58,7 +58,7 @@ _CUT_TYPES: Final = frozenset(
         "ChecksumError",
         "ClientPayloadError",
         "ContentLengthError",
-        "Cut",
+        "TruncatedBody",
         "FlexibleChecksumError",
         "IncompleteReadError",
         "ResponseStreamingError",

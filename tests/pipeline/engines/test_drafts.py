@@ -126,7 +126,7 @@ def test_a_late_worker_writes_nothing(
     if published:
         staging.rmdir()
 
-    with pytest.raises(EnvironmentFailure, match="is gone"):
+    with pytest.raises(EnvironmentFailure, match="no longer exists"):
         deed(worker, staging)
 
     assert not staging.exists() or not list(staging.iterdir())

@@ -97,7 +97,7 @@ def test_an_output_that_disappears_stops_the_shard(project: Policy, monkeypatch:
         return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sanitize, "sanitize_batch", unmounted)
-    with pytest.raises(EnvironmentFailure, match="is gone"):
+    with pytest.raises(EnvironmentFailure, match="no longer exists"):
         run(project, shard(1, 1))
 
     assert not project.output.exists()

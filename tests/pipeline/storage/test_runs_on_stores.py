@@ -38,9 +38,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.engines.forkserver import begin
+from medsanitize.pipeline.engines.forkserver import start_forkserver
 if __name__ == "__main__":
-    begin()
+    start_forkserver()
     from medsanitize.pipeline.run import Options, run
     from medsanitize.policies.load import load
     try:
