@@ -85,6 +85,7 @@ class _Commands(click.Group):
     """A group that lists commands without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        # Not imported: help and completion must be fast.
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002

@@ -62,6 +62,7 @@ def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
 
     try:
         code = work()
+    # click reports usage errors itself, with exit code 2.
     except click.ClickException:
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show element values
@@ -94,6 +95,7 @@ def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
         with cancel_on_signals() as stop:
             yield progress, stop
     finally:
+        # The bar must be removed before an error message is printed.
         close_progress(progress)
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.calibration import OperatingPoint
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
+# Six datasets make fifteen comparisons; more are better done against a registry.
 _LETTERS = "abcdef"
+# Exit codes: 3 is a refusal, as for gates; 1 asks for manual review.
 _CODES = {"exclusive": 0, "inconclusive": 1, "overlapping": 3}
 
 

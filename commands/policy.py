@@ -23,6 +23,7 @@ def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> in
 
     text = policy_template(preset, name)
     try:
+        # Mode "x": an existing policy is never overwritten.
         with policy.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
@@ -48,6 +49,7 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
     try:
         loaded = load(policy)
     except PolicyError as error:
+        # With --json, an invalid policy is a result, not an error message.
         if not as_json:
             raise
         problems = [

@@ -135,6 +135,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     key = options["key"]
+    # The key comes from a file or the environment, never from the command line, which others can read.
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
     workers = options["workers"] or len(os.sched_getaffinity(0))
     with long_running(log_json) as (progress, stop):

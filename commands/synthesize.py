@@ -79,6 +79,7 @@ def synthesize(
     from medsanitize.pipeline.jobs.synthesize import run_synthesize
 
     asked = _asked(model, renamed, options)
+    # One process per GPU; on the CPU one per core.
     cores = 1 if asked.device != "cpu" else len(os.sched_getaffinity(0))
     with long_running(log_json) as (progress, stop):
         found = run_synthesize(asked, progress, stop, workers=workers or cores)

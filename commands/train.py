@@ -209,6 +209,7 @@ def train_generator(
     with long_running(log_json) as (progress, stop):
         made = train_model(rows, column, chosen, pipeline, output, progress, stop)
     code = 1 if made.excluded else 0
+    # Of several processes under accelerate, only the main one has a digest and prints.
     if not made.digest:
         return code
     counts = made.counts

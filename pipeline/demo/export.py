@@ -60,6 +60,7 @@ class _Patient:
     charset: str = "ISO_IR 100"
 
 
+# All values are invented.
 _PATIENTS: Final = (
     _Patient(
         *("Fairweather^Imogen^Rose", "MRN-4821377", "GENERAL-HOSPITAL", "19570311", "F"),
@@ -113,6 +114,7 @@ class _Export:
         """Write one object without its last ``cut`` bytes, and record the identifiers in it."""
         stream = BytesIO()
         data_set.save_as(stream, enforce_file_format=True)
+        # Cut after writing, so that the header is complete and the pixels are not.
         self.write(name, stream.getvalue()[: stream.tell() - cut])
         self.planted.extend((name, place, value) for place, value in _identifiers(data_set))
         return stream.getvalue()
@@ -394,6 +396,7 @@ def _identify(
     """Write the patient's identifiers to every attribute where scanners and archives write them."""
     study, series, number = place
     _file_meta(data_set, sop_class, _uid(patient, study, series, number))
+    # The preamble is free for applications, and some write identifiers into it.
     data_set.preamble = patient.id.encode("ascii").ljust(128, b"\0")
     data_set.SpecificCharacterSet = patient.charset.split("\\")
     data_set.SOPClassUID, data_set.SOPInstanceUID = sop_class, _uid(patient, study, series, number)
@@ -416,6 +419,7 @@ def _identify(
     data_set.DeviceSerialNumber = "SN-55120-77"
     data_set.PatientComments = f"Call {_family(patient)} at {patient.phone}"
     data_set.RequestAttributesSequence = [_request(patient)]
+    # An identifier in a private element, as vendors store them.
     block = data_set.private_block(0x0009, "ACME PATIENT 1.0", create=True)
     block.add_new(0x01, "LO", f"{_family(patient)} {patient.id}")
     inner = _dataset()

@@ -47,6 +47,7 @@ def photograph(creator: str) -> tuple[bytes, Planted]:
     pixels = np.stack([rings + 90, rings // 2 + 70, rings // 3 + 60], axis=2).astype(np.uint8)
     image = Image.fromarray(pixels)
     exif = image.getexif()
+    # TIFF tags: orientation, date and time, artist, host computer.
     exif[274], exif[306], exif[315], exif[316] = 1, "2023:02:20 09:14:33", creator, host
     exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 28.4193, 0.0), 3: "W", 4: (0.0, 0.1172, 0.0)})
     xmp = _XMP.format(latitude=latitude, longitude=longitude, creator=creator)

@@ -12,6 +12,7 @@ from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.release.atomic_io import storage_errors
 
 _LEAST = 5
+# Values in several encodings, as an attacker would search for them.
 _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-16-be")
 
 
@@ -90,6 +91,7 @@ def surviving(demo: Demo, result: RunResult) -> int:
         return 0
     release = Path(result.release)
     files = sorted(path for path in release.rglob("*") if path.is_file())
+    # Names of files count as well: a release must not contain a value in a path.
     names = (str(path.relative_to(release)).encode() for path in files)
     content = b"\0".join((*names, *(path.read_bytes() for path in files)))
     return sum(any(spelling in content for spelling in _spellings(value)) for value in demo.planted)

@@ -110,10 +110,12 @@ def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation,
             models=models,
             calibrations=given,
             target=request.target,
+            # One table gives both splits, so equal IDs are the same patient.
             same_ids=request.table is not None,
             visit=partial(fingerprint_in_workers, engine, progress),
             scratch=request.output,
         )
+    # An unused model is an error only after the comparison: before, the images' modalities are unknown.
     if unseen := unused_models(request.models, models, found):
         raise UsageError(
             f"There is a model for {', '.join(unseen)}, but no dataset contains such images",
@@ -176,6 +178,7 @@ def _sides(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFi
 
 
 def _require_outside(output: Path, dataset: Path) -> None:
+    # An output inside a dataset would be read as part of it by the next comparison.
     if output.resolve().is_relative_to(dataset.resolve()):
         raise UsageError("The output folder is inside a dataset", "Choose a folder elsewhere")
 
@@ -184,6 +187,7 @@ def _make(output: Path) -> None:
     """Create the output folder before the long computation."""
     try:
         with storage_errors():
+            # mode 0700: pairs and embeddings show patients.
             output.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         raise UsageError("The output folder cannot be created", "Choose one in an existing folder") from None

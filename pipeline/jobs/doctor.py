@@ -28,6 +28,7 @@ from medsanitize.pipeline.runtime.result import Exit
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
 
+# With less, a run is likely to end with a full disk.
 _LEAST_BYTES: Final = 2**30
 # An earlier clock is wrong: this version did not exist, and certificates would be rejected.
 _EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -249,6 +250,7 @@ def _free_memory() -> int | None:
 
 def _cgroup(name: str) -> str:
     try:
+        # cgroup v2; without it the files do not exist and the limits are those of the machine.
         return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
     except OSError:
         return ""
@@ -263,6 +265,7 @@ def _folders(policy: Policy) -> Iterator[Folder]:
 
 def _folder(name: str, path: Path) -> Folder:
     there = path
+    # The nearest existing folder is on the disk where the missing one would be created.
     while not there.exists() and there != there.parent:
         there = there.parent
     free = shutil.disk_usage(there).free
@@ -314,6 +317,7 @@ def _leftovers() -> Iterator[Leftover]:
             f"Remove it with: rm -r ~/{_QUEUE}",
         )
     here = Path(tempfile.gettempdir())
+    # Within a command, the temporary folder is the command's own; others are next to it.
     places = here.parent if here.name.startswith(PREFIX) else here
     left = sum(path != here and path.is_dir() for path in places.glob(f"{PREFIX}*"))
     if left:
@@ -335,6 +339,7 @@ def _problems(extras: Sequence[Extra], machine: Machine, folders: Sequence[Folde
     for folder in folders:
         if folder.writable is False:
             yield f"{folder.name}: the folder may not be written. Grant write access or name another"
+        # The temporary folder needs no locks: nothing is shared there.
         if folder.locks is False and folder.name != "temporary files":
             yield f"{folder.name}: its file system knows no locks. Keep it on a disk of this machine"
         if folder.free_bytes < _LEAST_BYTES and folder.name != "temporary files":

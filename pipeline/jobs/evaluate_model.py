@@ -163,6 +163,7 @@ def _exposures(labels: Labels) -> list[int]:
 def _write(output: Path, found: Evaluation) -> None:
     from medsanitize.verifiers.reid.evaluation.report import evaluation_page
 
+    # NaN is not valid JSON, and would mean that a rate was computed from nothing.
     results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
     write_atomic(output / RESULTS, results.encode() + b"\n")
     write_atomic(output / PAGE, evaluation_page(found))
@@ -174,4 +175,5 @@ def _write_calibration(output: Path, given: CalibrationFile | None) -> None:
         write_atomic(output / CALIBRATION, given.to_json().encode() + b"\n")
         return
     with storage_errors():
+        # A stale calibration of other models must not be left in the folder.
         (output / CALIBRATION).unlink(missing_ok=True)

@@ -134,6 +134,7 @@ def _write(output: Path, name: str, results: str, page: bytes) -> None:
         output.mkdir(parents=True, exist_ok=True)
         for suffix, data in (("json", results.encode() + b"\n"), ("html", page)):
             path = output / f"{name}.{suffix}"
+            # Removed first, because O_EXCL and O_NOFOLLOW then exclude a planted file or link.
             path.unlink(missing_ok=True)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "wb") as file:

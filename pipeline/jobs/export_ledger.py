@@ -82,6 +82,7 @@ def _write(state: State, target: Path, patients: int) -> int:
     pairs = {(new, old) for old, new in links(state, patients=bool(patients))}
     with storage_errors():
         try:
+            # O_EXCL and 0600: the ledger never replaces a file, and only its owner can read it.
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
             raise UsageError("A file of this name exists", "Name another file") from None

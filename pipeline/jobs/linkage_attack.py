@@ -93,6 +93,7 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancell
 def _policy_of(release: Path, path: Path) -> Policy:
     """Load the policy, which must be the one that the release was made with."""
     policy = load(path)
+    # The guidelines are checked against the decisions that the release was made with.
     if read_policy_digest(release) != policy_digest(policy):
         raise UsageError(
             "The release was made with another policy, or with another version of medsanitize",
@@ -174,6 +175,7 @@ def _part(
         np.array([numbers[side.patients[place]] for place in one.places])
         for side, one in zip(sides, embedded, strict=True)
     ]
+    # The release against itself: an attacker who knows one image of each patient.
     if len(sides) == 1:
         found = linkage_attack(pool_similarities(embedded[0].vectors[0], people[0], None, None))
     else:

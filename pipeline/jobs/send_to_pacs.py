@@ -107,11 +107,13 @@ def send(
         A signal arrived; the same call resumes.
     """
     who = target_of(target, calling, *credential)
+    # Verified first: a changed object must not reach a PACS.
     found = verify_release(release, key=key)
     if found.status != "intact":
         raise IntegrityError(
             "The release is not intact, and nothing was sent", "See what is wrong with: medsanitize verify"
         )
+    # An association proposes its pairs when it is opened, so all must be known in advance.
     pairs, objects, others = _needs(release)
     receiver = _receiver(who, sorted(pairs))
     progress.stage("send", objects)
@@ -166,6 +168,7 @@ class _Sending:
     def all(self, objects: int, others: int) -> SendResult:
         """Send the objects that the PACS does not have."""
         rows = (row for row in _rows(self._release) if row["kind"] == "dicom")
+        # The manifest is sorted by pseudonyms, so the objects of a series are consecutive.
         for (study, series), group in groupby(rows, key=lambda row: (row["study"], row["series"])):
             there = self._present(study, series)
             for row in group:
@@ -196,6 +199,7 @@ class _Sending:
             file, row["sop_class"], row["transfer_syntax"]
         )
         try:
+            # An object that the PACS refuses will be refused again; the others are still sent.
             unchanged = with_retries(self._who, store, few=())
         except ObjectRefused as answer:
             self._refused[str(answer)] += 1

@@ -159,7 +159,9 @@ def run_synthesize(
     _check_output(request.output)
     generator, training = open_generator_once(request.model, request.device), training_of(request.model)
     finds, scores = open_verifiers(request.retrieval, request.verifier)
+    # More images than requested if the bound needs them: zero matches among n bound the rate by about 3/n.
     images = max(request.count, images_needed(request.bound))
+    # Checked before hours of sampling.
     require_memory(images, generator, finds, scores)
     seen = training_digests_of(request.retrieval, request.verifier)
     sides = reference_splits(request.table, generator, training, seen, progress, stop)
@@ -201,6 +203,7 @@ def _keys(seed: int) -> SubKeys:
 def _check_output(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise UsageError("The output is not a folder", "Choose a new folder")
+    # The samples of an interrupted call are the only content that may be there.
     if output.is_dir() and {path.name for path in output.iterdir()} - {_KEPT}:
         raise UsageError("The output folder is not empty", "Choose a new folder")
 
@@ -224,8 +227,10 @@ def _write_images(
     from medsanitize.generators.export.report import montage
 
     verdict = drawn.judged.verdict
+    # No image of a failed gate may leave the program.
     if verdict.state == "failed":
         return 0
+    # A bound is stated only if the gate established it.
     bound = float(verdict.upper) if verdict.passed else None
     classes = generator.classes or ("",)
     folder = request.output / IMAGES
@@ -272,7 +277,9 @@ def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, si
     write_atomic(request.output / PAGE, holder_page(shown))
     write_atomic(request.output / RESULT, document_json(found.facts()))
     with storage_errors():
+        # mode 0600: the page shows training images next to synthetic ones.
         (request.output / PAGE).chmod(0o600)
+        # Removed last: until then an interrupted call resumes from it.
         shutil.rmtree(request.output / _KEPT, ignore_errors=True)
 
 

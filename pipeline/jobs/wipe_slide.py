@@ -85,5 +85,6 @@ def _apply(descriptor: int, plan: Wipe) -> None:
 
 def _write(descriptor: int, data: bytes, at: int) -> None:
     while data:
+        # pwrite may write less than requested, for example at a quota.
         written = os.pwrite(descriptor, data, at)
         data, at = data[written:], at + written

@@ -40,6 +40,7 @@ def progress_for(log_json: bool) -> Progress:
     """Return JSON lines if requested, a bar on a terminal, else a line every ten seconds."""
     if log_json:
         return JsonProgress()
+    # A bar in a log file would fill it with control characters.
     return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 
@@ -150,6 +151,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
 
     console = Console()
     tone, ending = _ENDINGS[result.ending]
+    # Before publication, "released" would claim too much.
     called = {} if result.ending in _DONE else {"released": "fit for release"}
     counts = ", ".join(f"{count:,} {called.get(name, name)}" for name, count in result.outcomes.items())
     left = result.objects - sum(result.outcomes.values())
@@ -169,6 +171,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
         console.print("To look at it first, make a page of it: medsanitize review POLICY")
         console.print(f"To publish exactly this, run again with: --approve {result.digest}")
     if result.release is not None:
+        # Paths must stay on one line to be copied.
         console.print(f"Release: {result.release}", soft_wrap=True)
     if result.report is not None:
         console.print(f"Your report, not for publication: {result.report}", soft_wrap=True)

@@ -20,6 +20,7 @@ Level = Literal["info", "warning", "error"]
 
 _EVERY_SECONDS = 5.0
 _GATE_LEVELS: dict[str, Level] = {"flagged": "warning", "failed": "error"}
+# Exit code 1 is a warning: the run finished, but some objects are quarantined.
 _EXIT_LEVELS: dict[int, Level] = {0: "info", 1: "warning"}
 
 
@@ -27,6 +28,7 @@ def log_line(event: str, level: Level = "info", **facts: Any) -> None:
     """Write one line."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     line = json.dumps({"time": now, "level": level, "event": event, **facts})
+    # Flushed, so that a monitor sees the line when it is written.
     print(line, file=sys.stderr, flush=True)
 
 
@@ -69,6 +71,7 @@ class JsonProgress:
     def advance(self, objects: int) -> None:
         """Count objects as done; logs at most every five seconds."""
         self._done += objects
+        # Monotonic, because the wall clock may be set back during a run.
         now = time.monotonic()
         if now - self._last >= _EVERY_SECONDS:
             self._last = now

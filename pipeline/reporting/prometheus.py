@@ -37,8 +37,10 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
+    # The escapes that the text format defines for label values.
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _number(value: float) -> str:
+    # Integers without a fraction, so that files of equal runs are equal.
     return str(int(value)) if value == int(value) else repr(float(value))

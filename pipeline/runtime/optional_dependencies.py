@@ -68,6 +68,7 @@ def check_extras(policy: Policy) -> None:
     extras = required_extras(policy)
     absent = [name for name in extras if is_missing(name)]
     if absent:
+        # Either extra may be missing alone; the one that includes the other is named.
         extra = "pixels" if "pixels" in absent else absent[0]
         raise UsageError(
             f"The policy needs the extra '{extra}', which is not installed",

@@ -46,6 +46,7 @@ def exit_code(error: BaseException | None = None, *, refused: bool = False, quar
     if isinstance(error, Cancelled):
         return Exit.SIGNAL + error.number
     if isinstance(error, KeyboardInterrupt):
+        # 128 + 2 is SIGINT, the signal of Ctrl-C.
         return Exit.SIGNAL + 2
     if isinstance(error, MedsanitizeError):
         return error.exit_code
@@ -78,6 +79,7 @@ def failed_ending(error: BaseException) -> str:
 def _where(error: BaseException) -> str:
     """Return module and line where an exception was raised."""
     trace = error.__traceback__
+    # The innermost frame: the line that raised.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:

@@ -45,6 +45,7 @@ def cancel_on_signals() -> Iterator[Cancellation]:
         # Only a note: a handler can run in the middle of any write.
         stop.number = number
 
+    # nohup ignores SIGHUP for its command; a handler of ours would undo that.
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     heard = (number for number in SIGNALS if number != signal.SIGHUP or not ignored)
     before = {number: signal.signal(number, note) for number in heard}
