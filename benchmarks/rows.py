@@ -105,7 +105,7 @@ def fill(state: State, worker: Worker, count: int) -> None:
     batch = []
     for row in synthetic(worker, count):
         batch.append(row)
-        # As in the stages: larger transactions would be faster than a run.
+        # About as many as a run commits at a time; larger transactions would be faster.
         if len(batch) == 512:
             state.write(INSERT, batch)
             state.wrote(len(batch))

@@ -104,6 +104,7 @@ def open_generator(folder: Path, device: str = "cpu") -> Generator:
     IntegrityError
         If files were changed, removed or added, or the weights do not fit the configuration.
     """
+    # Loaded on use: the interface is imported by packages that run without torch and diffusers.
     from medsanitize.generators.diffusion.load import open_latent_generator
 
     return open_latent_generator(folder, device)

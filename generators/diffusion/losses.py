@@ -33,6 +33,7 @@ class PerceptualLoss(nn.Module):
         return torch.stack([(mine - yours).square().sum(1).mean() for mine, yours in maps]).sum()
 
     def _maps(self, images: Tensor) -> list[Tensor]:
+        # The packaged network has the same mean and deviation for all channels.
         seen = ((images.expand(-1, 3, -1, -1) + 1) / 2 - MEAN[0]) / DEVIATION[0]
         maps, after = self.features.stem(seen), []
         for group in self.features.groups[: _GROUPS[-1] + 1]:
@@ -59,6 +60,7 @@ class Discriminator(nn.Module):
 
     def __init__(self, channels: int = 64, levels: int = 3) -> None:
         super().__init__()
+        # No normalization after the first layer, as in the reference architecture (Isola et al. 2017).
         steps: list[nn.Module] = [nn.Conv2d(1, channels, 4, 2, 1), nn.LeakyReLU(0.2)]
         for level in range(1, levels):
             inner, outer = channels << (level - 1), channels << level

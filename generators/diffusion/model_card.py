@@ -92,6 +92,7 @@ def curves(log: Sequence[Mapping[str, float]]) -> bytes:
         figure, axes = pyplot.subplots(1, 2, figsize=(9, 3))
         for axis, number, title in zip(axes, (1, 2), ("autoencoder", "denoiser"), strict=True):
             entries = [entry for entry in log if entry["part"] == number]
+            # The divergence is omitted: it is on another scale than the other losses.
             names = sorted({name for entry in entries for name in entry} - {"part", "step", "divergence"})
             for name in names:
                 points = [(entry["step"], entry[name]) for entry in entries if name in entry]

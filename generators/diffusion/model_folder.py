@@ -101,6 +101,7 @@ def _weights(folder: Path) -> bytes:
     there = list(folder.iterdir()) if folder.is_dir() else []
     if any(one.suffix in _PICKLES for one in there):
         raise pickled()
+    # Sharded weights are not supported: the digest covers one file per part.
     raise UsageError(
         f"The pipeline has no {_WEIGHTS} for one of its parts",
         "Save it again with save_pretrained, in one file a part",

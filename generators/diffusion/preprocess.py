@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def preprocessing(size: int) -> Preprocessing:
     """Grayscale, center crop along the longer side, scaled to ``size``; values are not normalized."""
+    # Not normalized: the generator's output is compared with these pixels directly.
     return Preprocessing(size, Fit.CROP, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
@@ -34,6 +35,7 @@ def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
             "A picture is a slide or in colour, and generators make grey images", "Leave it out of the table"
         )
     plane = prepare(picture, preprocessing(size))[0]
+    # Interpolation overshoots the range at sharp edges.
     return np.asarray(np.rint(np.clip(plane, 0, 1) * 255), np.uint8)
 
 

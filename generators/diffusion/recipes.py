@@ -194,6 +194,7 @@ def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe
         If there is no recipe of that name.
     """
     if name is None:
+        # Imported on use: a recipe given by name needs no torch, whose import takes seconds.
         import torch
 
         name = "gpu-256" if torch.cuda.is_available() else "cpu-64"

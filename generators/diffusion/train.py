@@ -138,6 +138,7 @@ def train_generator(
     # Before the networks are built: random weights must follow from the seed.
     torch.manual_seed(recipe.seed)
     start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
+    # The recipe written to training.json must be the one that was used, not the one that was named.
     predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule))
     recipe = replace(recipe, size=start.size, denoiser=predicted)
     unfinished.mkdir(parents=True, exist_ok=True)
@@ -166,6 +167,7 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
     position, tensors = stored if stored is not None else (Position(), {})
     pace = Schedule(recipe.every, recipe.grids, recipe.patience, recipe.seed)
     if start.frozen:
+        # A pipeline brings a trained autoencoder: stage 1 is skipped.
         position = replace(position, phase=1)
         place.machine.placed(start.autoencoder).eval().requires_grad_(False)
     elif position.phase == 0:
@@ -235,6 +237,7 @@ def _content(
     }
     networks = (task.start.autoencoder, task.start.denoiser)
     millions = [sum(one.numel() for one in network.parameters()) / 1e6 for network in networks]
+    # One JSON object per line, so that a log can be compared between trainings.
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in made.log)
     return {
         CONFIG: config.to_bytes(),
@@ -250,6 +253,7 @@ def _content(
 
 def _saved(network: AutoencoderKL | UNet2DModel) -> bytes:
     weights: dict[str, Tensor] = network.state_dict()
+    # Sorted and contiguous: equal weights must give equal bytes, and so the same digest.
     return save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)})
 
 

@@ -34,6 +34,7 @@ class RoundTrip(nn.Module):
         """Return the reconstruction, and mean and log variance of the latents."""
         seen = images.expand(-1, self.autoencoder.config.in_channels, -1, -1)
         there = self.autoencoder.encode(seen).latent_dist
+        # Reparameterization with noise drawn outside, which is the same for any number of processes.
         latents = there.mean + there.std * noise
         return self.autoencoder.decode(latents).sample, there.mean, there.logvar
 
@@ -95,6 +96,7 @@ class AutoencoderStage:
             self._judge.requires_grad_(True)
         self._optimizer.zero_grad()
         self._machine.accelerator.backward(total)
+        # Clipped: a single unusual image must not ruin the weights.
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self._optimizer.step()
         if fooling:
@@ -110,6 +112,7 @@ class AutoencoderStage:
             for start in range(0, len(places), self.batch):
                 part = places[start : start + self.batch]
                 images = to_range(self._material.squares[part]).to(self._machine.device)
+                # Zero noise decodes the mode, so that the loss of two checkpoints is comparable.
                 noise = torch.zeros(self._latent_shape(len(part)), device=images.device)
                 again, mean, log_variance = RoundTrip(self.network)(images, noise)
                 losses = self._losses(images, again, mean, log_variance)

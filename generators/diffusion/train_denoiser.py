@@ -92,6 +92,7 @@ class DenoiserStage:
         draw = torch.Generator().manual_seed(0)
         noise = torch.randn(latents.shape, generator=draw)
         most = self._networks.schedule.config.num_train_timesteps
+        # Midpoints of equal intervals of the schedule, instead of random timesteps.
         steps = (torch.arange(len(labels)) * most + most // 2) // len(labels)
         sums = 0.0
         with self._averaged(), torch.no_grad():
@@ -167,6 +168,7 @@ class DenoiserStage:
     def _averaged(self) -> Iterator[None]:
         """Use the averaged weights within the context."""
         self.network.eval()
+        # The optimizer continues from the weights that are restored afterwards.
         self._average.store(self.network.parameters())
         self._average.copy_to(self.network.parameters())
         try:
@@ -175,6 +177,7 @@ class DenoiserStage:
             self._average.restore(self.network.parameters())
 
     def _set_rate(self, step: int) -> None:
+        # Warm-up: the first gradients of Adam have no reliable variance estimate.
         rise = min(1.0, (step + 1) / self._how.warmup)
         fall = (1 + math.cos(math.pi * step / self.steps)) / 2 if self._how.cosine else 1.0
         for parameters in self._optimizer.param_groups:

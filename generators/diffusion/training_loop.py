@@ -141,6 +141,7 @@ def _learn(stage: TrainingStage, step: int, seed: int) -> Mapping[str, Tensor]:
 
 def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float], held: float) -> Position:
     """Log the losses and update the best weights."""
+    # Checked before anything is stored: the previous checkpoint stays usable.
     if not all(math.isfinite(value) for value in (*means.values(), held)):
         raise DIVERGED
     better = position.best is None or held < position.best
@@ -160,6 +161,7 @@ def _look(stage: TrainingStage, position: Position, pace: Schedule, place: Stage
     if place.machine.first and (last or (position.step // pace.every) % pace.grids == 0):
         from medsanitize.generators.diffusion.contact_sheet import write_sheet
 
+        # Zero-padded, so that sheets sort by step.
         write_sheet(place.folder / f"{stage.name}-{position.step:07d}.png", stage.images())
 
 

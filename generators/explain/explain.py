@@ -142,6 +142,7 @@ def distances(looked: EmbeddedCatalogue) -> NDArray[np.float64]:
     """Euclidean distances of the images to the catalogue, ``(q, n)``."""
     import numpy as np
 
+    # Float64: near-equal distances must not change their order by rounding.
     catalogue = looked.vectors.astype(np.float64)
     return np.stack([np.linalg.norm(catalogue - one, axis=1) for one in looked.queries.astype(np.float64)])
 
@@ -151,6 +152,7 @@ def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
     import numpy as np
 
     ranks = np.empty(len(values), np.int64)
+    # Stable, so that ties keep the order of the catalogue and the result is deterministic.
     ranks[np.argsort(values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks
 

@@ -176,6 +176,7 @@ def _in_order(judged: Mapping[int, float], values: NDArray[np.float64]) -> list[
     import numpy as np
 
     places = sorted(judged)
+    # Ranked among the judged objects only: an unjudged one has no relevance.
     ranks = ranks_of(values[places])
     return [judged[places[one]] for one in np.argsort(ranks)]
 

@@ -140,6 +140,7 @@ def _png(image: Image) -> bytes:
     from PIL import Image as Pillow
 
     small = Pillow.fromarray(np.clip(image.pixels * 255 + 0.5, 0, 255).astype(np.uint8))
+    # Images are embedded in the page: full size would make it too large to open.
     small.thumbnail((_LARGEST, _LARGEST))
     stream = io.BytesIO()
     small.save(stream, "PNG")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def png_object(image: NDArray[np.uint8]) -> bytes:
     """Encode an image, ``(rows, columns)``, uint8, as PNG without metadata."""
+    # Our own encoder: it writes no ancillary chunks, which others fill with times and names.
     return encode_png(image[..., None], 1).write()
 
 

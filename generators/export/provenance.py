@@ -67,6 +67,7 @@ def synthetic_identifiers(
     seed
         Seed of the image.
     """
+    # The prefix separates these pseudonyms from those of real patients.
     key = f"synthetic/{model}/{label}/{seed}"
     root = pseudonyms.uid_root
 

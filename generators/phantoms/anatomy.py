@@ -53,6 +53,7 @@ def anatomy(patient: int, size: int, seed: int) -> Anatomy:
     texture = noise(random, 60, size) * 0.35 + noise(random, 25, size) * 0.4 + noise(random, 9, size) * 0.4
     lung = lung * (1 - 0.06 * texture) * (1 - 0.6 * heart)
     still = chest.body(x, y, random) + bones + chest.mediastinum(x, y)
+    # Noise and marks are individual as well: they are what identifies a patient.
     still += inside * (vessels * 0.36) + noise(random, 7, size) * 0.08 + _marks(random, size)
     return Anatomy(still.astype(np.float32), lung.astype(np.float32), heart, inside)
 

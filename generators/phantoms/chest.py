@@ -62,6 +62,7 @@ def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
 
     # Days accumulate from visit to visit; the cache keeps the recursion linear.
     earlier = chest_visit(patient, visit - 1, seed=seed).days if visit else 0
+    # Bedside images are AP, with devices, less inspiration and larger variation of the pose.
     bedside = random.random() < 0.2
     finding = str(random.choice(FINDINGS, p=_CHANCES))
     return Visit(

@@ -130,6 +130,7 @@ def _stains(
     x = np.linspace(-1, 1, size, dtype=np.float32)[None, :]
     wide, high = random.uniform(0.6, 0.85, 2)
     outline = 1 - np.hypot(x / np.float32(wide), x.T / np.float32(high))
+    # The outline changes in steps of three sections: it varies more slowly than the texture.
     mask = soft(outline + 0.16 * _through(random, 4, size, section // 3), 0.03)
     glands = _through(random, habit.glands, size, section)
     strands = _through(random, habit.strands, size, section)
@@ -152,6 +153,7 @@ def _nuclei(habit: _Habit, density: Field, random: np.random.Generator, section:
     places = random.uniform(-1.2, 1.2, (count, 2))
     depth = random.uniform(0, DEPTH, count)
     luck = random.random(count)
+    # Distance on a circle: depth is periodic, so that every section has equally many nuclei.
     seen = np.abs((depth - section + DEPTH / 2) % DEPTH - DEPTH / 2) < DEPTH / 12
     places, luck = places[seen], luck[seen]
     at = np.clip(((places + 1.2) / 2.4 * size).astype(int), 0, size - 1)

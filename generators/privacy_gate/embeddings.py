@@ -79,6 +79,7 @@ def preprocess_images(
 
     chosen = range(len(pictures)) if rows is None else rows.tolist()
     hears.stage(stage, len(chosen))
+    # Allocated once: a list of images would need twice the memory when it is stacked.
     squares = np.empty((len(chosen), size, size), np.uint8)
     for place, row in enumerate(chosen):
         stops.check()

@@ -152,6 +152,7 @@ class PrivacyGate:
         score, row = found.best()
         scores = self._scores(seen, found, score)
         attacks = Attacks(self._closeness(seen), self._membership(seen), self._extraction(seen, score, row))
+        # The verdict states the number of images that were judged, not the number planned.
         subject = GateSubject(self.subject.digests, {**self.subject.sizes, "images": len(seen)}, candidates)
         linked = rate(*self._linked(found))
         verdict = decide_verdict(scores, linked, attacks, subject, self.terms)
@@ -191,6 +192,7 @@ class PrivacyGate:
         pairs = self.compared.rows.pairs
         if not len(pairs) or not len(seen):
             return NearestNeighborTest(0.0, 0.0, len(seen), 0)
+        # Training rows first: the row of a pair and its split follow from the index.
         both = np.concatenate([self.compared.training.first, self.compared.holdout.first])
         place = nearest(both, seen.first, 1)[1][:, 0]
         return nearest_neighbor_test(
@@ -279,6 +281,7 @@ def calibrate_gate(
     splits = {"training": training, "holdout": holdout, "calibration": calibration}
     check_splits(splits)
     terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, hears, stops)
+    # All splits at the generator's size: a difference in resolution would separate them.
     squares = {
         name: preprocess_images(split.pictures, generator.size, f"read {name} images", hears, stops)
         for name, split in splits.items()
@@ -286,6 +289,7 @@ def calibrate_gate(
     check_shared_images(squares)
     seen = verifiers.see(squares["training"], "look at training images")
     candidates = candidates_for(max(images, 1), len(seen))
+    # A genuine pair needs two images of a patient.
     rows = paired(calibration.patients)
     own = verifiers.see(squares["calibration"][rows], "look at calibration images")
     people, classes = calibration.patients[rows], calibration.classes[rows]
@@ -309,6 +313,7 @@ def calibrate_gate(
 
 
 def _check_models(generator: Generator, retrieval: Retrieval, verification: Verification) -> None:
+    # A model of another modality gives scores, but none that mean anything.
     kinds = {generator.modality, retrieval.modality, verification.modality}
     if len(kinds) > 1:
         raise UsageError(

@@ -140,6 +140,7 @@ def transform_geometry(squares: NDArray[np.uint8]) -> NDArray[np.uint8]:
         turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         matrix = turned * (1 + change[1] * SCALE)
         offset = middle - matrix @ [middle, middle] + change[2:4] * SHIFT * squares.shape[-1]
+        # Into [-1, 1], the range in which training changes the contrast.
         seen = affine_transform(one.astype(np.float32), matrix, offset, order=1, mode="nearest") / 127.5 - 1
         seen = seen * (1 + change[4] * CONTRAST) + change[5] * CONTRAST
         found[place] = np.rint((np.clip(seen, -1, 1) + 1) * 127.5)
@@ -212,6 +213,7 @@ def lowest(scores: NDArray[np.float64], patients: NDArray[np.int64]) -> NDArray[
     """Lowest score of each patient, sorted by patient number."""
     import numpy as np
 
+    # Sorted by patient, then score: the first row of each patient has its lowest score.
     order = np.lexsort((scores, patients))
     first = np.r_[True, np.diff(patients[order]) != 0] if len(order) else np.zeros(0, bool)
     return scores[order][first]

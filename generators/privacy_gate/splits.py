@@ -53,6 +53,7 @@ def check_splits(splits: Mapping[str, Split]) -> None:
         raise UsageError(
             "There is no training image to compare with", "Give what the generator was trained on"
         )
+    # A shared patient would make the holdout a part of the training data and invalidate each test.
     everybody = np.concatenate([np.unique(split.patients) for split in splits.values()])
     if len(np.unique(everybody)) < len(everybody):
         raise UsageError(

@@ -110,6 +110,7 @@ def _decision(verdict: GateVerdict) -> Clause:
     state: ClauseState
     if verdict.upper <= most:
         state, said = "met", f"the bound {verdict.upper:.3%} is at most {most:.3%}"
+    # Too few images cannot meet the bound even without a match: not run, instead of not met.
     elif verdict.images < needed:
         state, said = "not_run", f"{most:.3%} takes {needed:,} images without a match"
     else:
@@ -154,6 +155,7 @@ def _extraction(verdict: GateVerdict) -> Clause:
     blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
     if attempt.needed:
         state: ClauseState = "not_met" if attempt.veto else "not_run"
+        # Blind extraction is evidence by itself, even if the test with hints could not run.
         return Clause("Extraction", state, f"{blind}; with hints it needs {attempt.needed}")
     return Clause(
         "Extraction",

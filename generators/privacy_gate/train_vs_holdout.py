@@ -95,6 +95,7 @@ def nearest_of(among: PairedEmbeddings, of: PairedEmbeddings) -> NDArray[np.floa
     import numpy as np
     from medsanitize.verifiers.reid.index.exact import nearest
 
+    # A constant: it cancels when the ratios of patients are compared.
     if not len(among) or not len(of):
         return np.ones(len(of))
     return nearest(among.first, of.first, 1)[0][:, 0].astype(np.float64)

@@ -163,6 +163,7 @@ class GateVerdict:
     def to_json(self) -> str:
         """Return strict JSON: sorted keys, no NaN, no images and no individual scores."""
         facts = {"format": _FORMAT, "passed": self.passed, "label": self.label, **asdict(self)}
+        # NaN is not JSON, and strict parsers reject the whole document.
         return json.dumps(facts, sort_keys=True, allow_nan=False)
 
 
