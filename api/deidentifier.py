@@ -152,6 +152,7 @@ class Result:
         """
         content = self.to_bytes()
         target = Path(folder) / self.path
+        # A repeated call must succeed, but no other file may be replaced.
         if target.exists():
             if target.is_file() and target.read_bytes() == content:
                 return target
@@ -257,6 +258,7 @@ class Deidentifier:
         >>> result = deidentify(Path("export/scan.dcm").read_bytes())  # doctest: +SKIP
         >>> print(result.dataset.PatientID, result.actions["removed"])  # doctest: +SKIP
         """
+        # Reading included: pydicom's warnings about invalid values quote them.
         with _quiet():
             try:
                 content, path = self._read(source)

@@ -80,4 +80,5 @@ def object_policy(source: PolicySource) -> Policy:
 
 
 def _from_mapping(content: Mapping[str, Any]) -> Policy:
+    # JSON is YAML; one key per line gives problems useful positions.
     return loads(json.dumps(content, indent=1), base=Path.cwd())

@@ -114,6 +114,7 @@ def keygen(path: str | os.PathLike[str], *, signing: bool = False) -> None:
     >>> key = medsanitize.ReleaseKey.from_file("release.key")  # doctest: +SKIP
     """
     if signing:
+        # Imported late: only signing keys need cryptography.
         from medsanitize.release.attestation import generate_signing_key
 
         generate_signing_key(Path(path))

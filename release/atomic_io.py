@@ -27,6 +27,7 @@ AWAY: Final = frozenset(
 _ROOM: Final = 64 * 1024
 _MEMORY: Final = ("Out of memory", "Free some memory and run the same command again")
 _FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again")
+# Errors that a repetition of the same command can overcome.
 _REMEDIES: Final = {
     **dict.fromkeys(
         AWAY,

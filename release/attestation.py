@@ -204,6 +204,7 @@ def open_envelope(envelope: bytes, key: Ed25519PublicKey | None) -> dict[str, An
         raise IntegrityError(
             "The signature was not made with this key", "Ask the publisher for the correct key"
         ) from None
+    # Every error that a malformed envelope can cause.
     except (ValueError, KeyError, IndexError, TypeError, binascii.Error, RecursionError):
         genuine = False
     if not genuine:

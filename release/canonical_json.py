@@ -12,5 +12,6 @@ def canonical_json(value: object) -> str:
 
 def document_json(value: object) -> bytes:
     """Return the JSON of a published file: sorted keys, two spaces per level, final newline."""
+    # allow_nan=False: NaN and Infinity are not JSON.
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode("utf-8")

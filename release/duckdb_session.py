@@ -39,6 +39,7 @@ def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
         "memory_limit": MEMORY,
         # One thread, so that the same rows give the same result on every machine.
         "threads": 1,
+        # DuckDB would spill to the working folder by default.
         "temp_directory": str(spilled),
         # DuckDB downloads missing extensions by default.
         "autoinstall_known_extensions": False,

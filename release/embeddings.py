@@ -65,6 +65,7 @@ class Embeddings:
     first: NDArray[np.float32]
     second: NDArray[np.float32] | None
 
+    # A generated repr would print pseudonyms and vectors.
     def __repr__(self) -> str:
         return f"Embeddings({len(self.patients)} of {self.modality})"
 

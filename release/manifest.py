@@ -32,6 +32,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def _field(name: str, kind: Any, description: str, *, nullable: bool = False) -> Any:
+    # Stored in the file, so that the table documents itself.
     return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
 

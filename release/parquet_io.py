@@ -44,6 +44,7 @@ def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _texts(values: Sequence[str]) -> list[pa.Buffer]:
     """Return the buffers of a string array: end offsets, and all texts joined."""
     whole, ends = "".join(values), np.zeros(len(values) + 1, np.int32)
+    # ASCII texts have as many bytes as characters and need not be encoded one by one.
     sizes = map(len, values if whole.isascii() else (value.encode() for value in values))
     np.cumsum(np.fromiter(sizes, np.int32, len(values)), out=ends[1:])
     return [pa.py_buffer(ends), pa.py_buffer(whole.encode())]

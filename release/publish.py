@@ -179,6 +179,7 @@ def _settle_folder(folder: Path | str) -> bool:
         # After its content: changing an entry updates the time of the folder.
         os.utime(folder, (EPOCH, EPOCH))
     else:
+        # Archives and object stores do not represent empty folders.
         os.rmdir(folder)
     return left
 

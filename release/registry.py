@@ -228,6 +228,7 @@ class Registry:
         with self._open(write=True) as db, db:
             db.execute("BEGIN IMMEDIATE")
             number = _number(db, name, version)
+            # Before the deletion of the rows from which it is computed.
             affected = _affected(db, number, name, version)
             for table, column in (("by_bytes", "release"), ("by_pixels", "release"), ("release", "id")):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608  names from the line above

@@ -19,6 +19,7 @@ def root_document(release: Path, summary: Summary) -> bytes:
     Its member ``digest`` is the SHA-256 of the same document without this member.
     """
     paths = [*layout.attested_files(release)]
+    # Only signed releases have an attestation.
     if (release / layout.ATTESTATION).exists():
         paths.append(layout.ATTESTATION)
     facts: dict[str, Any] = {

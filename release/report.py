@@ -223,6 +223,7 @@ def _count(number: int) -> str:
 
 def _size(number: int) -> str:
     size, units = float(number), ["bytes", "kB", "MB", "GB", "TB", "PB"]
+    # Decimal units (SI): a kB is 1000 bytes.
     while size >= 1000 and len(units) > 1:
         size, units = size / 1000, units[1:]
     return f"{size:.0f} {units[0]}" if units[0] == "bytes" or size >= 100 else f"{size:.1f} {units[0]}"

@@ -256,6 +256,7 @@ def _check_manifests(release: Path, problems: _Problems) -> None:
     except (IntegrityError, pa.ArrowException):
         problems.add(layout.release_path(parts[0], release), "unreadable")
     try:
+        # Reading verifies the page checksums.
         for _ in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA):
             pass
     except IntegrityError:
@@ -284,4 +285,5 @@ def _check_attestation(release: Path, root: dict[str, Any], public: Any, problem
     if root and claimed != {name: root.get(name) for name in _IDENTITY}:
         problems.add(layout.ROOT, "contradictory")
         agrees = False
+    # Without a key the signature was not verified.
     return agrees and public is not None
