@@ -213,7 +213,7 @@ def one_round(slide: Path, folder: Path, workers: int) -> dict[str, float]:
     folder.mkdir()
     seconds = {"cp": timed("cp", slide, folder / "copy"), "sha256sum": timed("sha256sum", folder / "copy")}
     (folder / "copy").unlink()
-    os.sync()  # nor is anything left to be written to the disk beside the run
+    os.sync()  # no pending disk writes during the run
     watch = Watch()
     watch.start()
     start = time.perf_counter()

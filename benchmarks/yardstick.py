@@ -22,7 +22,7 @@ def touch(data_set: pydicom.Dataset) -> None:
             for item in element.value:
                 touch(item)
         else:
-            element.value  # noqa: B018  the look is the work
+            element.value  # noqa: B018  reading decodes the value
 
 
 def read_touch_write(source: Path, target: Path) -> float:

@@ -11,11 +11,12 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+# Each package imports itself and those before it.
 ROOMS = (
     *("offline", "errors", "policies", "sanitize", "release", "verifiers", "generators", "pipeline"),
     *("api", "commands", "cli"),
 )
-"""Each imports itself and what stands before it."""
+# The same within a package: its subpackages and files in order; "" stands for the files not listed.
 ORDER: Mapping[str, tuple[str, ...]] = {
     "sanitize": ("", "formats", "text", "burned_in", "faces", "dicom", "raster", "wsi"),
     "verifiers": ("html", "leaks", "reid"),
@@ -30,9 +31,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         *("run", "plan", "spark"),
     ),
 }
-"""The same inside a room: its rooms and files in order; "" are the files that are not named."""
-# Networks are classes of torch's, and a client of GCS is a class of gcsfs's, so their modules import an
-# extra's library at once; nothing else imports them at once.
+# Networks are subclasses of torch classes, and the GCS client of a gcsfs class: these modules import an
+# extra at import time. No other module does.
 NEED_AN_EXTRA = (
     "generators.diffusion",
     "pipeline.storage.gcs",
@@ -42,15 +42,15 @@ NEED_AN_EXTRA = (
     "verifiers.reid.models.onnx_export",
     "verifiers.reid.training",
 )
-# What the others see of a generator does not need its networks.
+# The interface of generators for other packages, which does not need the networks.
 PLAIN = tuple(f"generators.diffusion.{name}" for name in ("config", "generator", "preprocess", "recipes"))
+# Import names that differ from the distribution names.
 IMPORT_NAMES: Mapping[str, str] = {
     "pillow": "PIL",
     "pyjpegls": "jpeg_ls",
     "python-gdcm": "gdcm",
     "ruamel.yaml": "ruamel",
 }
-"""Names to import by where they are not the names to install by."""
 
 
 @cache

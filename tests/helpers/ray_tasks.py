@@ -151,7 +151,7 @@ def setup_of(policy: Policy) -> Setup:
 
 def main() -> None:
     name, policy = sys.argv[1:]
-    import ray_tasks  # by the name that the nodes know it by
+    import ray_tasks  # by its name on the nodes
 
     try:
         told = getattr(ray_tasks, name)(load(Path(policy)))

@@ -139,7 +139,7 @@ class Front:
                 pass
 
             def handle_any(self) -> None:
-                with suppress(ConnectionError):  # who asked may have been killed
+                with suppress(ConnectionError):  # the client may have been killed
                     self.answer()
                 self.close_connection = True
 

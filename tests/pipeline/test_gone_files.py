@@ -68,7 +68,7 @@ def test_a_file_deleted_after_the_audit_is_detected_by_the_next_run(
         real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(deduplicate, "judge_duplicates", removed)
-    with pytest.raises((EnvironmentFailure, IntegrityError)):  # whichever stage needs them first
+    with pytest.raises((EnvironmentFailure, IntegrityError)):  # depends on the stage that needs them first
         run(policy, ONE)
     monkeypatch.undo()
     with pytest.raises(EnvironmentFailure, match="are gone"):

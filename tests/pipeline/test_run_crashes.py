@@ -255,9 +255,9 @@ def test_a_signal_stops_cleanly_and_a_rerun_resumes(
     deadline = time.monotonic() + 20
     while not (policy.output / ".staging").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
-    os.killpg(process.pid, number)  # as the end of a session does
+    os.killpg(process.pid, number)  # like the end of a login session
     _, errors = process.communicate(timeout=60)
-    assert process.returncode in (128 + number, 1), errors  # 1: it was quicker
+    assert process.returncode in (128 + number, 1), errors  # 1: it finished first
     assert json.loads((policy.state / "return.json").read_text())["exit_code"] == process.returncode
     assert publishes_same(policy, reference[0])
 

@@ -72,7 +72,7 @@ def test_key_in_a_missing_folder(tmp_path: Path) -> None:
     ("content", "expected"),
     [
         (GOOD, GOOD),  # bytes
-        (GOOD + b"\n", GOOD + b"\n"),  # bytes that are not text stay as they are
+        (GOOD + b"\n", GOOD + b"\n"),  # binary keys are used unchanged
         (GOOD.hex().encode() + b"\n", GOOD),  # hexadecimal text
         (GOOD.hex().upper().encode(), GOOD),
         (b"correct horse battery staple 0123456789\r\n", b"correct horse battery staple 0123456789"),

@@ -46,7 +46,7 @@ def test_results_are_ordered_and_a_crashing_item_costs_only_itself(
 
     assert answer["ordered"] == list(range(12))
     assert (answer["died"], answer["lived"]) == ([7], [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11])
-    assert answer["raised"] == "a task raised ValueError"  # what else it said stays with the worker
+    assert answer["raised"] == "a task raised ValueError"  # the message does not leave the worker
 
 
 def test_an_item_whose_result_was_lost_is_not_counted_as_crashing(
@@ -79,7 +79,7 @@ def test_a_lost_node_does_not_change_the_release(cluster: Cluster, workplace: Wo
 
     assert answer["ending"] == "published"
     assert tree(spread.output) == tree(local.output)
-    assert len(pids(noted)) > len(before) + 3  # there was work left, and the rest was done by one
+    assert len(pids(noted)) > len(before) + 3  # work was left, and one node did it
     assert len(set(pids(noted)[len(before) + 1 :])) == 1
     assert not kept_by(cluster.folder, *CANARIES, KEY.hex(), "spread/export")
 

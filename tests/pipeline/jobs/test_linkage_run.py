@@ -94,7 +94,7 @@ def test_a_release_is_attacked_by_pseudonym_and_checked_against_guidelines(tmp_p
     assert "A2 Dissociate from patient records" in report
     code, text = call(release, "--background", release, "--policy", tmp_path / "policy.yaml", "--json")
     facts = json.loads(text.splitlines()[0])
-    assert code == 0  # a plan and a waveform are no images, and no images are missing
+    assert code == 0  # a plan and a waveform have no image, so none is missing
     assert facts["itself"]
     assert facts["whole"]["rs"]["of"] == 3
     assert [one["code"] for one in facts["guidelines"]] == [f"A{n}" for n in range(1, 8)]

@@ -109,7 +109,7 @@ def desk(workplace: Workplace) -> Callable[..., Desk]:
 
 def test_the_page_shows_review_items_quarantine_sample_and_counts(desk: Callable[..., Desk]) -> None:
     one = desk()
-    assert len(one.doubts) == 3  # the same doubt in several objects is asked once
+    assert len(one.doubts) == 3  # a review item of several objects is shown once
     assert len(one.sample) == 15
     assert one.page.count("data:image/png") == 6
     assert "cut.dcm" in one.page
@@ -231,7 +231,7 @@ def test_a_decision_is_applied_to_every_affected_object(desk: Callable[..., Desk
     again = run(one.policy, ONE)
     ends = [path.read_bytes()[-2:] for path in (one.policy.output / ".staging" / "data").rglob("*.dcm")]
     assert taken.objects == 9
-    assert again.ending == "awaiting_approval"  # what was approved is not what is staged now
+    assert again.ending == "awaiting_approval"  # the approved release differs from the staged one
     assert (ends.count(b"\1\0"), ends.count(b"\2\0")) == (4, 4)
 
 

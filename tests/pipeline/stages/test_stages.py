@@ -116,7 +116,7 @@ def test_the_queue_of_a_broken_pool_is_closed_once(
 
     def slowly(connection: Connection) -> None:
         if connection.writable:
-            time.sleep(0.2)  # whoever else wants to close it can begin meanwhile
+            time.sleep(0.2)  # gives a second close the time to begin
         close(connection)
 
     monkeypatch.setattr(Connection, "_close", slowly)
@@ -441,7 +441,7 @@ def test_tables_shift_dates_like_the_images(workplace: Workplace) -> None:
         if data.PatientID in dates and data.Modality == "CT":
             moved = pydicom.valuerep.DA(data.StudyDate)
             stated = pydicom.valuerep.DA(dates[data.PatientID])
-            assert abs((moved - stated).days) <= 1  # the study is of 2004-01-19
+            assert abs((moved - stated).days) <= 1  # the study date is 2004-01-19
 
 
 def test_tables_map_uids_like_the_images(workplace: Workplace) -> None:

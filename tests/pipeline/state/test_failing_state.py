@@ -75,7 +75,7 @@ def test_an_unreadable_state_is_closed(project: Policy, start: int) -> None:
     with pytest.raises(IntegrityError) as failure:
         run(project, ONE)
 
-    assert failure.tb is not None  # what failed still holds what it had
+    assert failure.tb is not None  # the traceback keeps the frames alive
     assert opened(project.state) == []
 
 

@@ -435,7 +435,7 @@ def test_a_server_that_lost_all_data_has_no_release_until_a_rerun_finishes(
     first, alone = once("PUT", "partNumber=3", start_empty), threading.Lock()
 
     def before(method: str, path: str) -> None:
-        with alone:  # nobody asks before the bucket is there again
+        with alone:  # no request before the bucket exists again
             first(method, path)
 
     in_memory.front.before, in_memory.front.spoil = before, as_s3_says

@@ -420,7 +420,7 @@ def test_an_icon_of_a_changed_image_is_always_removed(real: Real, blank: Run) ->
 def test_deflated_frames_are_deflated_again(real: Real, blank: Run) -> None:
     source = real("CT_small.dcm")
     values = source.pixel_array
-    uid, like = "1.2.840.10008.1.2.8.1", "1.2.840.10008.1.2.4.80"  # one that pydicom writes, as long
+    uid, like = "1.2.840.10008.1.2.8.1", "1.2.840.10008.1.2.4.80"  # a UID of equal length that pydicom writes
     source = compressed(source, uid, None, values)
     data = BytesIO()
     source.file_meta.TransferSyntaxUID = like

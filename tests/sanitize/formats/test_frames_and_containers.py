@@ -96,7 +96,7 @@ def test_released_pixels_decode_as_before(name: str, load_bytes: Load, sanitize:
 
     expected = before.pixel_array
     if not before.file_meta.TransferSyntaxUID.is_compressed and not before.PixelRepresentation:
-        expected &= (1 << before.BitsStored) - 1  # what lies beside the stored bits is not released
+        expected &= (1 << before.BitsStored) - 1  # bits above BitsStored are not released
     assert np.array_equal(pydicom.dcmread(BytesIO(out)).pixel_array, expected)
 
 

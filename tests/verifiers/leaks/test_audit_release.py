@@ -108,7 +108,7 @@ def test_wrongly_listed_parts_are_found(parts: str, made: ModuleType, tmp_path: 
 def test_a_path_outside_the_release_is_found_and_not_followed(
     made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "require_safe", str)  # who made this release does not keep to the layout
+    monkeypatch.setattr(layout, "require_safe", str)  # a release by a program that ignores the layout
     release = make_release(
         made, tmp_path / "release", lambda row: replace(row, path="data/../../outside.dcm")
     )

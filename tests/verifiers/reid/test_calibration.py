@@ -152,7 +152,7 @@ def test_the_bound_holds_at_its_confidence() -> None:
         found = calibrate_patients(np.ones(1), scores, first, second, patients=patients)
         true_rate = 0.5 * math.erfc(found.for_false_match(target).threshold / math.sqrt(2))
         broken += true_rate > target
-    assert broken <= 18  # 10 expected at most; 18 has a chance of 1 %
+    assert broken <= 18  # 10 expected at most; 18 or more has a probability of 1 %
 
 
 @settings(max_examples=30, deadline=None)

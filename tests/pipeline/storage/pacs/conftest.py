@@ -57,9 +57,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(real_file(name), root / name)
     for path in root.iterdir():
         whole = pydicom.dcmread(path)
-        if (
-            whole.pop(PADDING, None) is not None
-        ):  # archives do not send it, so it would be counted on disk alone
+        if whole.pop(PADDING, None) is not None:  # archives do not send it, so only the disk would count it
             whole.save_as(path)
     return root
 

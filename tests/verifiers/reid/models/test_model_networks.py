@@ -39,7 +39,7 @@ def test_the_onnx_graph_matches_torch(facts: dict[str, Any]) -> None:
     torch.manual_seed(0)
     network = build_network(facts)
     images = torch.randn(3, 3, 96, 96)
-    network.train()(images)  # so that the averages of the normalisation are not the trivial ones
+    network.train()(images)  # so that batch normalization has nontrivial averages
     with torch.no_grad():
         expected = network.eval()(images).numpy()
     (found,) = open_session(to_onnx(network, 96), 1).run(["vectors"], {"images": images.numpy()})
