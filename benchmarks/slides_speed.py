@@ -35,7 +35,7 @@ TARGET = 1.3
 WHOLE, PEAK = "medsanitize: whole run", "peak"
 BIG = Dialect("<", "big")
 TILE, ROWS = 256, 32
-"""Pixels of a tile's side, and restart intervals of a tile (a row of MCUs each)."""
+"""Width and height of a tile in pixels, and restart intervals per tile (a row of MCUs each)."""
 SAID = (
     "Aperio Image Library v12.0.15\r\n{0}x{1} ({2}x{2}) JPEG/RGB Q=80|AppMag = 40|MPP = 0.25"
     "|ScanScope ID = SS7731AHGH|Filename = S26-004711|Title = Doe^Jane|User = jdoe-operator|Date = 07/11/23"

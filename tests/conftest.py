@@ -30,8 +30,8 @@ from tests.helpers.joined import joined
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
 pydicom.config.settings.writing_validation_mode = pydicom.config.IGNORE
 
+# Extras that are not installed.
 MISSING = frozenset(extra for extra in MODULES if is_missing(extra))
-"""The extras that are not installed."""
 
 
 class SkippedFile(pytest.Module):

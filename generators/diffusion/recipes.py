@@ -19,7 +19,7 @@ class Prediction(StrEnum):
     VELOCITY = "velocity"
     """A mixture of noise and image (Salimans and Ho 2022)."""
     ZERO_SNR = "zero-snr"
-    """The same, and the last step is noise alone (Lin et al. 2024): very bright and very dark images too."""
+    """As velocity, with pure noise at the last step (Lin et al. 2024): allows very bright and dark images."""
 
 
 @dataclass(frozen=True, slots=True)

