@@ -1,4 +1,4 @@
-"""The evidence of a release: its public summary, what it is written to, and the data controller's report."""
+"""The evidence of a release, its public summary, and the report for the data controller."""
 
 from __future__ import annotations
 
@@ -43,14 +43,23 @@ _LINKS_SHOWN = 1000
 
 
 def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) -> tuple[Summary, str]:
-    """Write the evidence of the staged set, and search it in turn.
+    """Write the evidence of the staged release, and audit the evidence files as well.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the run.
+    stages : sequence of Stage
+        The stages whose gates are decided.
+    context : RunContext
+        The context after the last stage; it contains the identifier search of the audit.
 
     Returns
     -------
     summary : Summary
-        The public summary; its gates count what was found in the evidence itself.
+        The public summary; its gates include findings in the evidence itself.
     digest : str
-        Digest of everything that is staged.
+        Digest of all staged files.
     """
     state, staging, search = context.state, context.staged, context.search
     if search is None:
@@ -61,8 +70,9 @@ def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) 
     guidelines = guidelines_of(policy, staging, others, slides, left=left)
     summary = summarize(state, policy, context.tally, gates, context.tables, guidelines)
     write_evidence(staging, summary, signing_key=policy.keys.signing)
-    # The evidence quotes what was found: it is searched like every other file, and may fail the gate.
+    # Evidence is written from released data: it is searched like every other file, and may fail the gate.
     findings += audit_evidence(search, staging)
+    # After the last write to the staging folder: an approval is bound to this digest.
     digest = staged_digest(staging)
     summary = replace(summary, gates=gates_of(stages, GateInput(state, context.tally, findings, search)))
     write_controller_files(state, policy, summary, findings)
@@ -77,7 +87,7 @@ def summarize(
     tables: tuple[TableSummary, ...],
     guidelines: tuple[Guideline, ...] = (),
 ) -> Summary:
-    """The public account of the run."""
+    """Build the public summary of the run from the state, the policy and the tally of the manifest."""
     counts = outcome_counts(state)
     dropped, quarantined = rule_counts(state, "dropped"), rule_counts(state, "quarantined")
     registry = REGISTRY.load(state) or RegistryResult()
@@ -114,13 +124,13 @@ def summarize(
 
 
 def summary_to_json(summary: Summary) -> str:
-    """The summary as the state keeps it, less what the policy says anyway."""
+    """Serialize a summary for the state, without the section that the policy already contains."""
     facts = asdict(replace(summary, release=None))  # type: ignore[arg-type]
     return json.dumps(facts, sort_keys=True, default=dict)
 
 
 def summary_from_json(text: str, policy: Policy) -> Summary:
-    """Rebuild what ``summary_to_json`` kept."""
+    """Rebuild a summary from the output of ``summary_to_json``."""
     facts = json.loads(text)
     facts["release"] = policy.release
     facts["options"] = tuple((code, meaning) for code, meaning in facts["options"])
@@ -135,9 +145,9 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
 
 
 def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Codes and meanings (CID 7050) of the profile and of every option that is carried out."""
+    """Return code and meaning (PS3.16 CID 7050) of the profile and of each option that is applied."""
     chosen = policy.dicom.options.model_dump()
-    # Quarantine alone cleans no face: only cutting it off is the option's work, whoever asked for it.
+    # Quarantine cleans no face: the option may only be claimed where faces are removed from the pixels.
     chosen["clean_recognizable_visual_features"] = policy.pixels.faces == "deface"
     return (
         ("113100", "Basic Application Confidentiality Profile"),
@@ -148,7 +158,7 @@ def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
 def write_controller_files(
     state: State, policy: Policy, summary: Summary, findings: Sequence[StagedFinding]
 ) -> None:
-    """Write report and audit for the data controller: locations, rules and pseudonyms, but no values."""
+    """Write report and audit for the data controller, with locations, rules and pseudonyms but no values."""
     registry = REGISTRY.load(state) or RegistryResult()
     excluded, tables = EXCLUDED.load(state), TABLE_NOTES.load(state) or {}
     facts = {
@@ -188,7 +198,7 @@ def _links(state: State, registry: RegistryResult) -> list[ObjectRelation]:
         ObjectRelation(one, "has the same pixels as", other)
         for one, other in equal_pixels(state, _LINKS_SHOWN)
     ]
-    # A scan in two forms: DICOM and a vendor's file, or one channel by itself.
+    # One scan may be present in two forms: DICOM and a vendor file, or a single channel of it.
     links += [
         ObjectRelation(one, "has the same tiles as", other) for one, other in equal_tiles(state, _LINKS_SHOWN)
     ]

@@ -1,4 +1,4 @@
-"""The plan: what a run would do, found out by running the stages that can run without writing anything."""
+"""The plan: what a run would do, measured by running the stages that write no file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,23 @@ def plan(
     progress: Progress | None = None,
     stop: Cancellation | None = None,
 ) -> RunResult:
-    """Run the stages that write nothing; output, state and every other folder stay as they are.
+    """Run the stages that need no staged file; write nothing to output, state or any other folder.
 
-    No file is staged, so the gates on staged files are reported as not run.
+    Parameters
+    ----------
+    policy : Policy
+        The validated policy.
+    options : Options
+        Only ``workers`` is used.
+    progress : Progress or None
+        Receives the progress of each stage; None discards it.
+    stop : Cancellation or None
+        Checked between objects.
+
+    Returns
+    -------
+    RunResult
+        With the ending ``planned``; gates on staged files have the result ``not_run``.
     """
     subkeys, stages = release_keys(policy), stages_of(policy)
     check_extras(policy)
@@ -42,6 +56,7 @@ def plan(
     inputs = inputs_of(policy.inputs)
     check_stages(stages)
     require_not_empty(inputs)
+    # An unnamed database: a plan must not create, change or invalidate the state of a run.
     state, cancellation = State(None, subkeys), stop or Cancellation()
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)

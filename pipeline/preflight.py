@@ -1,4 +1,4 @@
-"""Everything that can be refused before a single source is opened."""
+"""Checks and locks of the folders of a run, made before an input is opened."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 def check_paths(inputs: Iterable[object], workspace: Workspace) -> None:
-    """Refuse inputs that do not exist and roots that lie in one another.
+    """Refuse inputs that do not exist, and folders that contain one another.
+
+    Parameters
+    ----------
+    inputs : iterable
+        The inputs of a policy; only local folders are checked.
+    workspace : Workspace
+        Gives the output and state folders.
 
     Raises
     ------
     UsageError
-        With what to change.
+        An input is missing or unreadable, or one folder contains another.
     """
+    # Resolved, because symbolic links could hide that one folder contains another.
     folders = [path.resolve() for path in inputs if isinstance(path, Path)]
     for path in folders:
         if not path.exists():
@@ -53,17 +61,18 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def prepare_folders(workspace: Workspace) -> None:
-    """Make output and state; the state folder is for its owner alone.
+    """Create the output and state folders; only the owner may read the state folder.
 
     Raises
     ------
     UsageError
-        One of them cannot be made or written.
+        One of them cannot be created or written.
     """
     folders = ((workspace.state, "state", 0o700), (workspace.release, "output", 0o755))
     for path, name, mode in folders:
         try:
             path.mkdir(mode=mode, parents=True, exist_ok=True)
+            # mkdir leaves the mode of an existing folder as it is, and the state contains PHI.
             if name == "state":
                 path.chmod(0o700)
         except OSError:
@@ -77,12 +86,12 @@ def prepare_folders(workspace: Workspace) -> None:
 
 
 def is_finished(workspace: Workspace) -> bool:
-    """Whether output holds a finished release.
+    """Whether the output contains a finished release.
 
     Raises
     ------
     EnvironmentFailure
-        It is a store, which cannot be reached.
+        The output is a store that cannot be reached.
     """
     if isinstance(workspace.output, Path):
         return (workspace.output / layout.ROOT).exists()
@@ -90,14 +99,21 @@ def is_finished(workspace: Workspace) -> bool:
 
 
 def check_output(workspace: Workspace, *, ours: bool) -> None:
-    """Refuse an output with anything in it that is not of this run.
+    """Refuse an output that contains anything this run did not create.
 
-    Of an output in a store, what lies in the state is a copy: where the store has nothing, it goes.
+    If the output is a store, the store must be empty, and the local copy of the release is cleared.
 
     Parameters
     ----------
+    workspace : Workspace
+        Gives the output.
     ours : bool
-        Whether the state knows of an unfinished run into this output.
+        Whether the state records an unfinished run into this output.
+
+    Raises
+    ------
+    UsageError
+        The output is not empty.
     """
     if not isinstance(workspace.output, Path):
         target_of(workspace.output).require_empty()
@@ -113,20 +129,27 @@ def check_output(workspace: Workspace, *, ours: bool) -> None:
 
 @contextmanager
 def locked(workspace: Workspace, *, shared: bool = False, name: str = "") -> Iterator[None]:
-    """Hold state and output against other runs; shards share them and hold a name each.
+    """Lock the state and output folders against other runs.
 
-    In the state it is files that are locked, not the folder: between machines, network file systems know
-    the locks of files alone. Where there are no locks at all, nobody is held off.
+    Parameters
+    ----------
+    workspace : Workspace
+        Gives the folders.
+    shared : bool
+        Take a shared lock, as shards do.
+    name : str
+        Name of a shard, which is locked exclusively.
 
     Raises
     ------
     FoldersInUse
-        Another run holds them.
+        Another run holds a lock.
     """
     with ExitStack() as stack:
         flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         folder = os.open(workspace.release, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         _hold(stack, folder, flag)
+        # A file, because network file systems support locks on files only.
         _hold(stack, _lock_file(workspace.state / "run.lock"), flag)
         if name:
             _hold(stack, _lock_file(workspace.state / f"{name}.lock"), fcntl.LOCK_EX)
@@ -147,41 +170,45 @@ def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
             "Another run is at work in this state or output folder", "Wait until it has ended, then run again"
         ) from None
     except OSError as failure:
+        # Some file systems have no locks at all; the run then goes unprotected instead of failing.
         if failure.errno not in _NO_LOCKS:
             raise
 
 
 def ensure_staging(workspace: Workspace) -> Path:
-    """The staging folder, which nobody else may look into; what is in it stays."""
+    """Return the staging folder, created with access for its owner only; existing files are kept."""
     staging = workspace.staging
     with storage_errors():
         staging.mkdir(mode=0o700, exist_ok=True)
+        # Probe files of workers that were killed while they checked the shared folder.
         for left in staging.glob(f"{SEEN}*"):
             left.unlink(missing_ok=True)
     return staging
 
 
 def fresh_staging(workspace: Workspace) -> Path:
-    """An empty staging folder."""
+    """Return an empty staging folder."""
     remove_staging(workspace)
     return ensure_staging(workspace)
 
 
 def remove_staging(workspace: Workspace) -> None:
-    """Take the staging folder away with everything in it."""
+    """Delete the staging folder and its content."""
     _remove(workspace.staging)
 
 
 def remove_put_away(workspace: Workspace) -> None:
-    """Take away the local copy of a release that is in its store."""
+    """Delete the local copy of a release that was uploaded to its store."""
     if not isinstance(workspace.output, Path):
         _remove(workspace.release)
 
 
 def _clear(folder: Path) -> None:
-    """Take away what is in a folder; it stays itself, for it is locked."""
+    """Delete the content of a folder."""
+    # The folder itself is locked by its descriptor and must keep its inode.
     with storage_errors():
         for path in tuple(folder.iterdir()):
+            # Never follow a link: its target may be outside the output.
             if path.is_dir() and not path.is_symlink():
                 _remove(path)
             else:

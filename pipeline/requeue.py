@@ -1,7 +1,7 @@
-"""Sanitizing objects again: after a review decided on them, a withdrawn release, or missing staged files.
+"""Sanitizing objects again, after a review decision, a withdrawn release or the loss of staged files.
 
-Objects are marked first, in the transaction of the caller, and released at the next opportunity, so that a
-killed process leaves either all of it or nothing. Both steps reset the stages that depend on sanitizing.
+Objects are marked in the transaction of the caller and reopened later, so an interrupted process leaves all
+marks or none. Both steps reset the stages that depend on sanitizing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,23 @@ from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, WITHDR
 
 
 def invalidate_decisions(state: State) -> None:
-    """Void every decision on the whole set, within the open transaction; what it ruled out is requeued."""
+    """Void the decisions on the whole set and requeue the objects they ruled out, within the transaction."""
     requeue_ruled_out(state)
     _reset(state)
 
 
 def requeue(state: State, numbers: Iterable[int], staging: Path) -> None:
-    """Queue objects again whose files are missing, and void the decisions on the whole set."""
+    """Requeue objects whose staged files are missing, and void the decisions on the whole set.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    numbers : iterable of int
+        Row numbers of the objects.
+    staging : Path
+        The staging folder, from which the remaining files of the objects are removed.
+    """
     with state.transaction():
         invalidate_decisions(state)
         mark_requeued(state, numbers)
@@ -41,6 +51,7 @@ def requeue(state: State, numbers: Iterable[int], staging: Path) -> None:
 def release_requeued(state: State, staging: Path) -> None:
     """Make requeued objects pending, and quarantine those that a review decided to quarantine."""
     if count_requeued(state):
+        # Files first: after the commit, no row would name the stale ones.
         remove_unreleased(state, staging)
         with state.transaction():
             reopen_requeued(state)
@@ -50,7 +61,7 @@ def release_requeued(state: State, staging: Path) -> None:
 
 
 def reset_all(state: State) -> None:
-    """Make every object pending again: nothing is staged any more. Decisions of a review still hold."""
+    """Make every object pending after the staging folder was removed; review decisions remain valid."""
     with state.transaction():
         invalidate_decisions(state)
         reopen_all(state)
@@ -60,7 +71,7 @@ def reset_all(state: State) -> None:
 
 
 def _reset(state: State) -> None:
-    # The object's own review items are results of sanitizing it, so that stage is reset with those after it.
+    # Review items are results of sanitizing, so that stage is reset together with the stages after it.
     SanitizeStage.reset(state)
     reset_after(state, SanitizeStage.name)
     JUDGED.remove(state)

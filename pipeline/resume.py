@@ -1,4 +1,4 @@
-"""The state a run works on: opened where it still holds, begun anew where something has changed."""
+"""The state of a run: reopened while valid, replaced where policy, key, lists or inputs changed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,23 @@ from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 
 
 def release_keys(policy: Policy, material: bytes | None = None, *, split: bool = False) -> SubKeys:
-    """Sub-keys of the release's scope; an anonymous run makes a key that nobody keeps.
+    """Derive the sub-keys of the release's scope.
+
+    Parameters
+    ----------
+    policy : Policy
+        Names the source of the key and its scope.
+    material : bytes or None
+        The key; None reads it from its source, or generates it for an anonymous run.
+    split : bool
+        Whether the run is distributed over processes that do not share memory.
 
     Raises
     ------
     UsageError
-        An anonymous run was to be ``split`` over processes that do not share its key.
+        An anonymous run is to be split.
     KeyMaterialError
-        The key cannot be used.
+        The key is missing or cannot be used.
     """
     if policy.release.mode == "anonymous":
         if split:
@@ -49,24 +58,25 @@ def release_keys(policy: Policy, material: bytes | None = None, *, split: bool =
                 "An anonymous run cannot be split: its key lives in the memory of one process",
                 "Run it whole, with --workers, or use mode: pseudonymous",
             )
+        # Never stored: destroying the key is what makes the release anonymous.
         return derive_sub_keys(material or os.urandom(32), scope=scope_of(policy))
     return derive_sub_keys(material or read_release_key(policy.keys), scope=scope_of(policy))
 
 
 def scope_of(policy: Policy) -> str:
-    """The scope of pseudonyms: the whole project, or the releases of one name."""
+    """Return the scope of pseudonyms: the whole project, or the releases of one name."""
     return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
 
 
 def remove_pages(workspace: Workspace) -> None:
-    """Remove the pages of a review that is over."""
+    """Remove the pages of a completed or invalidated review."""
     with storage_errors():
         for path in workspace.review_pages():
             path.unlink(missing_ok=True)
 
 
 def settings_of(policy: Policy, state: State) -> str:
-    """What a resumed run must share with the run that began, as canonical JSON."""
+    """Return the settings that a resumed run must share with the run that began, as canonical JSON."""
     facts = {
         "schema": SCHEMA_VERSION,
         "tool": __version__,
@@ -78,13 +88,28 @@ def settings_of(policy: Policy, state: State) -> str:
 
 
 def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Sequence[Root]) -> State:
-    """Open the state of this run, or begin it anew where policy, key, lists or inputs have changed.
+    """Open the state of this run, or start a new one where policy, key, lists or inputs changed.
 
-    ``inputs`` are the local ones, as the run took them.
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the run.
+    subkeys : SubKeys
+        Keys that encrypt the state.
+    progress : Progress
+        Receives a message when the run starts again.
+    inputs : sequence of Root
+        The local inputs, as pinned by the run.
+
+    Raises
+    ------
+    UsageError
+        The output contains a finished release that this state did not produce.
     """
     workspace = workspace_of(policy)
     if workspace.anonymous:
-        os.environ["SQLITE_TMPDIR"] = str(policy.state)  # the nameless file of its state lies there
+        # SQLite spills this unnamed database to a temporary file; it must not leave the state folder.
+        os.environ["SQLITE_TMPDIR"] = str(policy.state)
         left = any(workspace.release.iterdir())
         preflight.check_output(workspace, ours=_only_staging(workspace))
         if left:
@@ -95,7 +120,7 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     begun = path.exists()
     if begun:
         with State(path, subkeys).handed_on() as state:
-            # A run that failed while it made its state has written no key: there is nothing to compare with.
+            # A run that failed while creating its state stored no key check: there is nothing to compare.
             begun = is_begun(state)
             if begun and _leaves_nothing_to_read(state, policy, inputs):
                 return state
@@ -131,14 +156,14 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
 
 
 def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
-    """Whether the release is finished, under this very policy and key, and an input was emptied since."""
+    """Whether the release is finished under this policy and key, and an input was emptied since."""
     workspace = workspace_of(policy)
     over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
     return over and _differs(state, policy) is None and preflight.is_finished(workspace)
 
 
 def _resumed(state: State, workspace: Workspace) -> State:
-    """Make a state that still holds ready to go on."""
+    """Prepare a valid state for the next run."""
     remove_input_snapshot(state, workspace.staging)
     if WITHDRAWN.is_set(state):
         preflight.check_output(workspace, ours=_only_staging(workspace))
@@ -154,7 +179,9 @@ def _only_staging(workspace: Workspace) -> bool:
 
 
 def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> State:
-    """Open, only to read it, the state that an inventory left for shards; who merges walks the inputs again.
+    """Open the state of a complete inventory read-only, for a shard.
+
+    Changed inputs are detected later, by the run that merges the shards.
 
     Raises
     ------
@@ -163,7 +190,7 @@ def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> St
     """
     path = workspace_of(policy).database
     left = path.with_name(path.name + "-wal")
-    # What a killed run left in the log beside the file is not in the file yet.
+    # Read-only access ignores the write-ahead log: commits that are still in it would be missed.
     if _size(path) and not _size(left):
         with State(path, subkeys, fixed=True).handed_on() as state:
             if is_done(in_phase(stages, "inventory"), state) and _differs(state, policy) is None:
@@ -180,8 +207,9 @@ def _size(path: Path) -> int:
 
 
 def difference(state: State, policy: Policy) -> str | None:
-    """What has changed since the state was begun, or None."""
+    """Return what changed since the state was created, or None."""
     reason = _differs(state, policy)
+    # Last, because it walks all inputs.
     if reason is None and not inputs_unchanged(state, policy.inputs):
         return "the inputs have changed"
     return reason
@@ -196,7 +224,7 @@ def _differs(state: State, policy: Policy) -> str | None:
 
 
 def _put_away(path: Path, *, keep: bool) -> None:
-    """Remove a state that no longer holds; the ledger of a finished release is kept under a number."""
+    """Remove an invalid state; the state of a finished release is kept, renamed with a number."""
     number = 1
     while (kept := path.with_name(f"{path.name}.{number}")).exists():
         number += 1
@@ -208,7 +236,7 @@ def _put_away(path: Path, *, keep: bool) -> None:
 
 
 def _remove_shards(path: Path) -> None:
-    """Shards of a state that is begun anew were of another: what they say is staged is not."""
+    """Remove the shards of a replaced state; the files they list as staged no longer exist."""
     with storage_errors():
         for shard in shard_files(path):
             shard.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """A run: the stages of `pipeline.sequence` in order, then publication.
 
-Whatever happens between two commits, the same command ends with the same bytes: a stage that is done says so
-in the state, and a stage that is not continues with the rows that have no result yet.
+A run can be interrupted at any point; the same command resumes it and produces the same bytes. The state
+records which stages are done, and an unfinished stage continues with the rows that have no result yet.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to a policy."""
+    """Options of the command line, in addition to the policy."""
 
     workers: int | None = None
     approve: str | None = None
@@ -81,7 +81,7 @@ class Options:
 
 @dataclass(slots=True)
 class Run:
-    """One run at work: its policy, its stages, and what they share."""
+    """A run in progress: its policy, its stages, and the context they share."""
 
     policy: Policy
     stages: tuple[Stage, ...]
@@ -89,7 +89,7 @@ class Run:
     timings: list[StageTiming] = field(default_factory=list)
 
     def do(self, *phases: Phase) -> None:
-        """Run the stages of these phases, in order; those with nothing pending are passed over."""
+        """Run the stages of these phases, in order; skip stages with nothing pending."""
         for stage in in_phase(self.stages, *phases):
             pending = stage.pending(self.context.state)
             if pending != 0:
@@ -106,6 +106,7 @@ class Run:
             done += objects
             progress.advance(objects)
 
+        # Between stages the state is consistent: the cheapest point to honor a signal.
         self.context.cancellation.check()
         progress.stage(name, total)
         cpu = time.process_time() + engine.cpu_seconds
@@ -127,40 +128,53 @@ def run(
     stop: Cancellation | None = None,
     account: ExitReport | None = None,
 ) -> RunResult:
-    """Turn a policy into a release, or say why there is none.
+    """Run a policy: produce a release, or report why there is none.
 
     Parameters
     ----------
     policy : Policy
+        The validated policy.
     options : Options
+        Options of the command line.
     material : bytes or None
-        The release key, given by tests that compare anonymous runs; otherwise it is read from where
-        the policy says, or made for this run alone (anonymous mode).
+        The release key, for tests that compare anonymous runs. By default it is read from the source that
+        the policy names, or generated for this run only (anonymous mode).
+    progress : Progress or None
+        Receives the progress of each stage; None discards it.
+    stop : Cancellation or None
+        Checked between stages and between objects.
     account : ExitReport or None
-        What is told of the run in the state folder, however it ends, is kept here as well.
+        Filled with the counts, timings and ending that are written to the state folder.
+
+    Returns
+    -------
+    RunResult
+        The ending, the counts by outcome and rule, and the gates.
 
     Raises
     ------
     UsageError, KeyMaterialError
-        Refused before anything was read.
+        The policy, the folders or the key cannot be used; raised before an input is read.
     EnvironmentFailure
-        Disk or store failed; the same command may be run again.
+        The disk or a store failed; the same command may be run again.
     IntegrityError
-        The state is damaged, or a staged file is not what was judged.
-    Stopped
-        A signal; the same command resumes.
+        The state is damaged, or a staged file changed after it was audited.
+    Cancelled
+        A signal was received; the same command resumes the run.
     """
     progress, stop, report = progress or NoProgress(), stop or Cancellation(), account or ExitReport()
     workspace = workspace_of(policy)
     require_reachable(policy.inputs)
     preflight.check_paths(policy.inputs, workspace)
-    # Pinned once: whatever is mounted at these paths later is not what was checked.
+    # Pinned here: a file system mounted at one of these paths later was never checked.
     inputs = inputs_of(policy.inputs)
     preflight.prepare_folders(workspace)
     name = options.shard.name if options.shard else ""
     with (
         preflight.locked(workspace, shared=options.shard is not None, name=name),
+        # Inside the lock: a run that is refused must not overwrite the report of the run that holds it.
         exit_report_in_state(report, workspace, options.shard),
+        # Outside `translated`, so that the hints of translated OS errors are adapted as well.
         restart_hint(workspace),
         translated(),
         pinned_inputs(inputs),
@@ -173,7 +187,7 @@ def run(
 
 
 def _checked(policy: Policy, stages: tuple[Stage, ...], options: Options, material: bytes | None) -> SubKeys:
-    """Refuse what can be refused before an input is opened; return the keys of the run."""
+    """Make every check that needs no input; return the sub-keys of the run."""
     split = options.shard is not None or options.inventory_only
     subkeys = release_keys(policy, material, split=split)
     check_extras(policy)
@@ -185,7 +199,7 @@ def _checked(policy: Policy, stages: tuple[Stage, ...], options: Options, materi
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Job:
-    """What a run is started with, once it is checked."""
+    """The checked arguments of a run."""
 
     policy: Policy
     stages: tuple[Stage, ...]
@@ -197,14 +211,14 @@ class _Job:
 
     @contextmanager
     def open(self, state: State, inputs: tuple[Root, ...], *, keep_links: bool) -> Iterator[Run]:
-        """Open the engine, and with it a run on this state."""
+        """Open the engine and yield a run on this state."""
         workspace = workspace_of(self.policy)
         setup = Setup(self.policy, self.subkeys, workspace.staging, keep_links)
         with open_engine(setup, self.options.workers, self.cancellation, inputs) as engine:
             yield self.start(state, engine, workspace)
 
     def start(self, state: State, engine: Engine, workspace: Workspace) -> Run:
-        """A run on this state and engine."""
+        """Return a run on this state and engine."""
         staging = workspace.staging
         context = RunContext(
             state,
@@ -227,10 +241,12 @@ def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
     remove_links(policy.state)
     state = open_state(policy, job.subkeys, job.progress, inputs)
     try:
+        # Before the inputs are required: they may be removed once the release is published.
         if PUBLISHED.is_set(state) and preflight.is_finished(workspace):
             return _already_published(state, policy)
         require_not_empty(inputs)
         with job.open(state, inputs, keep_links=not workspace.anonymous) as run:
+            # Interrupted while publishing: the gates and the approval stand, so only publication is repeated.
             if PUBLICATION.is_stored(state):
                 _require_unchanged(run)
                 return _publish(run, _summary_again(run))
@@ -246,7 +262,7 @@ def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
         run.do("documents")
         with run.timed("evidence", None):
             summary, digest = give_evidence(policy, run.stages, run.context)
-        run.context.search = None  # it takes memory in proportion to the number of patients
+        run.context.search = None  # its memory grows with the number of patients
         return _conclude(run, options, summary, digest)
     finally:
         job.report.count(state)
@@ -263,6 +279,7 @@ def _run_shard(job: _Job, shard: Shard) -> RunResult:
             main.close()
     try:
         inputs = require_same_storage(main, workspace.staging)
+        # Shards run at the same time and never write the main state; the publishing run merges their copies.
         state = copy_shard(main, shard, job.subkeys)
     finally:
         main.close()
@@ -276,20 +293,21 @@ def _run_shard(job: _Job, shard: Shard) -> RunResult:
 
 
 def _close_objects(run: Run) -> None:
-    """Every object has an outcome: shards and partial files have nothing left to do."""
+    """Close the phase ``objects``: every object has an outcome, so shards may no longer start."""
     remove_input_snapshot(run.context.state, run.context.staged)
     remove_partial_folder(run.context.staged)
-    # Files staged and audited by an earlier process may have changed since: whoever publishes audits.
+    # Staged files may have changed since an earlier process audited them: the publishing process audits all.
     clear_audit(run.context.state)
 
 
 def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunResult:
-    """Publish the staged set, or say why not."""
+    """Publish the staged release, unless a gate failed or approval is missing."""
     state = run.context.state
     ending = _ending(run, options, summary, digest)
     with state.transaction():
         JUDGED.store(state, Judgement(ending, digest))
         review = REVIEW.load(state)
+        # Review pages of another digest show files that are no longer staged.
         if review is None or review.digest != digest:
             REVIEW.remove(state)
             remove_pages(run.context.workspace)
@@ -307,7 +325,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
 
 
 def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
-    """Whether this release is refused, awaits approval, or may be published."""
+    """Return the ending: ``refused``, ``awaiting_approval`` or ``published``."""
     if any(gate.result == "failed" for gate in summary.gates):
         return "refused"
     approved = digest in (options.approve, APPROVED.load(run.context.state))
@@ -315,14 +333,15 @@ def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
 
 
 def _withdraw(run: Run) -> None:
-    """Leave nothing in output of a release that may not be published; a rerun sanitizes again."""
+    """Remove a release that may not be published from the output; a rerun sanitizes again."""
     WITHDRAWN.set(run.context.state)
+    # Committed before the files are removed: a state that claims staged files must not outlive them.
     run.context.state.commit()
     preflight.remove_staging(run.context.workspace)
 
 
 def _require_unchanged(run: Run) -> None:
-    """An earlier process judged what is published now: it must be the same, byte for byte."""
+    """Verify that the staged files are, byte for byte, those that an earlier process approved."""
     state, workspace = run.context.state, run.context.workspace
     try:
         require_unchanged(run.context.staged, workspace.release, _publication(state).vouchers)
@@ -338,8 +357,10 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         publish(run.context.staged, workspace.release, summary)
         if not isinstance(policy.output, Path):
             target_of(policy.output).put(workspace.release, run.context.cancellation, advance)
+        # Nothing that links to patients may outlive an anonymous run, so it is not registered.
         if not workspace.anonymous:
             _register(policy, state, workspace)
+        # Set last: an interrupted run repeats every step that is not known to be complete.
         PUBLISHED.set(state)
         state.commit()
         remove_pages(workspace)
@@ -348,7 +369,7 @@ def _publish(run: Run, summary: Summary) -> RunResult:
 
 
 def _register(policy: Policy, state: State, workspace: Workspace) -> None:
-    """Add the release to the registry, so that later ones are compared with it."""
+    """Add the release to the registry, so that later releases are compared with it."""
     earlier, found = earlier_releases(policy), REGISTRY.load(state) or RegistryResult()
     entry = earlier.registry.add(
         workspace.release, relies_on=found.relies_on, verified=True, tiles=tiles_of_slides(state)
@@ -365,7 +386,7 @@ def _publication(state: State) -> Publication:
 
 
 def _summary_again(run: Run) -> Summary:
-    """The summary the evidence was written from, when a kill came between evidence and RELEASE.json."""
+    """Return the summary that the evidence was written from, after an interruption before RELEASE.json."""
     return summary_from_json(_publication(run.context.state).summary, run.policy)
 
 
@@ -396,7 +417,25 @@ def result_of(
     digest: str | None,
     messages: tuple[str, ...],
 ) -> RunResult:
-    """The result of a run with this ending; ``summary`` is there once the set was judged."""
+    """Build the result of a run.
+
+    Parameters
+    ----------
+    state : State
+        Where objects are counted.
+    policy : Policy
+        Gives the paths of release and report.
+    ending : str
+        How the run ended, such as ``published`` or ``refused``.
+    stages : tuple of StageTiming
+        Timings of the stages that ran.
+    summary : Summary or None
+        The public summary; None before the gates are decided.
+    digest : str or None
+        Digest of the staged release; None before the gates are decided.
+    messages : tuple of str
+        Further sentences for the user.
+    """
     published = ending in ("published", "already_published")
     return RunResult(
         ending=ending,

@@ -1,6 +1,6 @@
-"""The stages of a run, in order, and the section of the policy that each of them gets.
+"""The stages of a run, in order, and the section of the policy that each stage receives.
 
-`run`, `plan`, `resume` and the documentation read this one tuple; nothing else knows the order.
+`STAGES` is the only definition of the order: `run`, `plan`, `resume` and the documentation read it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STAGES: Final[tuple[type[Stage], ...]] = (
 
 
 def stages_of(policy: Policy) -> tuple[Stage, ...]:
-    """Build `STAGES` for a policy: each with the section of it that the stage needs."""
+    """Build `STAGES` for a policy, each stage with the section that it needs."""
     dicom, earlier = policy.dicom, earlier_releases(policy)
     audit, decode = AuditStage(dicom.options, dicom.dates), DecodeStage(policy.deduplicate)
     return (
@@ -72,37 +72,37 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
 
 
 def manifests_stage(policy: Policy) -> ManifestsStage:
-    """The stage that writes the manifests; a Spark executor needs its rows without the others."""
+    """Build the stage that writes the manifests; Spark executors use it without the other stages."""
     return ManifestsStage(policy_digest(policy), policy.deduplicate.registry != "ignore")
 
 
 def earlier_releases(policy: Policy) -> EarlierReleases:
-    """The registry that the policy names, or the one in its state folder, seen from its release."""
+    """Return the earlier releases in the policy's registry, or in the registry of its state folder."""
     registry, release = policy.registry, policy.release
     folder = registry.path or policy.state / "registry"
     return EarlierReleases(folder, release.name, release.version, registry.public, registry.key)
 
 
 def accompanying_files(policy: Policy) -> list[Path]:
-    """The files that the policy names in addition to the images: lists and tables."""
+    """Return the files that the policy names in addition to the images: lists and tables."""
     places = policy.wsi.places
     named = (policy.exclude, policy.pseudonyms.table, *(table.file for table in policy.tables))
     return [path for path in (*named, places.file if places else None) if path is not None]
 
 
 def check_stages(stages: Iterable[Stage]) -> None:
-    """Refuse what any stage can refuse before an input is read; raises what `Stage.check` raises."""
+    """Call `Stage.check` of every stage, before an input is read."""
     for stage in stages:
         stage.check()
 
 
 def in_phase(stages: Iterable[Stage], *phases: Phase) -> list[Stage]:
-    """The stages of these phases, in order."""
+    """Return the stages of these phases, in order."""
     return [stage for stage in stages if stage.phase in phases]
 
 
 def is_done(stages: Iterable[Stage], state: State) -> bool:
-    """Whether none of these stages has anything left to do."""
+    """Whether no stage has pending work."""
     return all(stage.pending(state) == 0 for stage in stages)
 
 
@@ -114,5 +114,5 @@ def reset_after(state: State, name: str) -> None:
 
 
 def gates_of(stages: Iterable[Stage], judged: GateInput) -> tuple[GateSummary, ...]:
-    """The gates of every stage, those not run included."""
+    """Return the gates of every stage, including those with the result ``not_run``."""
     return tuple(gate for stage in stages for gate in stage.gates(judged))
