@@ -34,13 +34,13 @@ from medsanitize.policies.model import Engine, Policy
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.layout import DATA, staged_path
 from medsanitize.sanitize.context import Context, Inspection, SeriesFace
-from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom, kept_attributes
 from medsanitize.sanitize.faces.read_header import read_slice
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
-from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster
+from medsanitize.sanitize.raster.raster_sanitizer import RasterSanitizer, inspect_raster
 from medsanitize.sanitize.result import Finding, ObjectRecord, Outcome, Sanitized
-from medsanitize.sanitize.wsi.inspect import inspect_slide
+from medsanitize.sanitize.wsi.inspect_slide import inspect_slide
 from medsanitize.sanitize.wsi.source import SlideView, SourceFile
 
 if TYPE_CHECKING:

@@ -156,7 +156,7 @@ def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationRes
     >>> medsanitize.verify("release").problems  # doctest: +SKIP
     ()
     """
-    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.pipeline.storage.open_store import is_in_store
 
     address, public = os.fspath(release), None if key is None else Path(key)
     # Local releases are verified without the extra stores.

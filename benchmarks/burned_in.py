@@ -143,7 +143,7 @@ def blanker() -> Callable[[Frame], Mask]:
     import cv2
     from medsanitize.policies.load import loads
     from medsanitize.sanitize.quarantine import Quarantined
-    from medsanitize.sanitize.raster.burned_in import PageCleaner
+    from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
     from medsanitize.sanitize.text.cleaner import TextCleaner
     from medsanitize.sanitize.text.known_identifiers import compile_terms
 

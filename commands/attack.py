@@ -53,7 +53,7 @@ def linkage(
     RELEASE and OTHER are releases, with patients by pseudonym, or folders with a table (by default their
     labels.csv). Images that cannot be read are counted, and the exit code is then 1.
     """
-    from medsanitize.pipeline.jobs.linkage_attack import LinkageAttackRequest, run_linkage
+    from medsanitize.pipeline.jobs.attack_release import LinkageAttackRequest, run_linkage
 
     columns = columns_of(renamed)
     asked = LinkageAttackRequest(

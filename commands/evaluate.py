@@ -61,7 +61,7 @@ def evaluate(
 
 
 def _by_score(found: Evaluation) -> list[str]:
-    from medsanitize.verifiers.reid.evaluation.report import number
+    from medsanitize.verifiers.reid.evaluation.evaluation_report import number
 
     ranked = found.retrieval_by_score
     if ranked is None:
@@ -74,7 +74,7 @@ def _by_score(found: Evaluation) -> list[str]:
 
 def _lines(found: Evaluation, output: Path | None) -> list[str]:
     from medsanitize.pipeline.jobs.evaluate_model import CALIBRATION
-    from medsanitize.verifiers.reid.evaluation.report import excluded_lines, number
+    from medsanitize.verifiers.reid.evaluation.evaluation_report import excluded_lines, number
 
     search, pairs = found.retrieval, found.verification
     lines = [

@@ -181,7 +181,7 @@ def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) ->
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
     start_forkserver()
-    from medsanitize.pipeline.demo.run import prepare_demo, show_demo, surviving
+    from medsanitize.pipeline.demo.prepare import prepare_demo, show_demo, surviving
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.load import load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.engines.open import open_engine
+from medsanitize.pipeline.engines.open_engine import open_engine
 from medsanitize.pipeline.engines.shared_storage import inputs_of, require_reachable
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.resume import release_keys

@@ -12,7 +12,7 @@ from pathlib import Path
 from medsanitize.errors import FoldersInUse, UsageError
 from medsanitize.pipeline.engines.shared_storage import SEEN
 from medsanitize.pipeline.runtime.workspace import Workspace
-from medsanitize.pipeline.storage.open import target_of
+from medsanitize.pipeline.storage.open_store import target_of
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
 

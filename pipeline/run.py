@@ -16,7 +16,7 @@ from pathlib import Path
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.base import Engine
-from medsanitize.pipeline.engines.open import open_engine
+from medsanitize.pipeline.engines.open_engine import open_engine
 from medsanitize.pipeline.engines.partial_files import remove_partial_folder
 from medsanitize.pipeline.engines.shared_storage import (
     inputs_of,
@@ -61,7 +61,7 @@ from medsanitize.pipeline.state.stage_results import (
 )
 from medsanitize.pipeline.storage.local import Root, pinned_inputs, require_not_empty
 from medsanitize.pipeline.storage.named_files import remove_links
-from medsanitize.pipeline.storage.open import target_of
+from medsanitize.pipeline.storage.open_store import target_of
 from medsanitize.policies.model import Policy
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.publish import evidence_digests, publish, require_unchanged

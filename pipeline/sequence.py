@@ -23,7 +23,7 @@ from medsanitize.pipeline.stages.slides import SpecimensStage
 from medsanitize.pipeline.stages.stage import GateInput, Phase, Stage
 from medsanitize.pipeline.stages.tables import TablesStage
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.synthesis.stage import SynthesizeStage
+from medsanitize.pipeline.synthesis.synthesize_stage import SynthesizeStage
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.release.summary import GateSummary

@@ -17,8 +17,8 @@ from medsanitize.pipeline.runtime.optional_dependencies import MODULES, is_missi
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, SeriesFace
-from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom, kept_attributes
 from medsanitize.sanitize.faces.read_header import read_slice
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 from medsanitize.sanitize.result import Outcome, Sanitized

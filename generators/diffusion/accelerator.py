@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate import Accelerator, InitProcessGroupKwargs
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from torch import nn
 
 # The other processes wait at a barrier while the first preprocesses and encodes all images.

@@ -14,7 +14,7 @@ from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels
-from medsanitize.verifiers.reid.training.dataset import (
+from medsanitize.verifiers.reid.training.training_dataset import (
     AT_ONCE,
     OTHER_MODALITY,
     Cancellation,
@@ -72,7 +72,7 @@ class GeneratorDataset:
     fit, held
         Indices of the training images, and of the images of held-out patients.
     digest
-        Digest of the images, from ``verifiers.reid.training.dataset.gather_images``.
+        Digest of the images, from ``verifiers.reid.training.training_dataset.gather_images``.
     """
 
     squares: NDArray[np.uint8]

@@ -114,8 +114,8 @@ def training_of(folder: Path) -> Mapping[str, Any]:
     """Return the provenance of a generator as plain data; empty for a foreign pipeline.
 
     The keys include ``images`` (digest of the training images, from
-    ``verifiers.reid.training.dataset.gather_images``), ``images_before`` (such digests for the initial
-    weights, or ``unknown``), ``counts`` (``images``, ``patients``, ``fit_images``, ``fit_patients``,
+    ``verifiers.reid.training.training_dataset.gather_images``), ``images_before`` (such digests for the
+    initial weights, or ``unknown``), ``counts`` (``images``, ``patients``, ``fit_images``, ``fit_patients``,
     ``held_images``, ``held_patients``), ``classes`` (number of images by class), ``excluded`` and ``recipe``.
     It contains no file names and no patients.
 

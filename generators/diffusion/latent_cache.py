@@ -13,7 +13,7 @@ from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
 from medsanitize.generators.diffusion.augment import augment_batch
 from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.sample import to_range
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -48,7 +48,7 @@ from medsanitize.verifiers.reid.models.model_folder import (
     write_folder,
 )
 from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from safetensors.torch import save
 from torch import Tensor
 

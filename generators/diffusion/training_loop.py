@@ -14,7 +14,7 @@ import torch
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
 from medsanitize.verifiers.reid.training.checkpoint import Position, grouped, write_checkpoint
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 

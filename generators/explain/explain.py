@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.generators.explain.catalogue import CatalogueEntry
-from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
 from medsanitize.generators.explain.explain import distances, ranks_of
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
 from medsanitize.generators.explain.ndcg import ndcg, ndcg_by_chance
 from medsanitize.generators.quality.interval import Estimate, mean_of
 from medsanitize.verifiers.reid.labels import read_table

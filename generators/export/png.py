@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.generators.export.provenance import DESCRIPTION, SyntheticProvenance
 from medsanitize.release.canonical_json import document_json
-from medsanitize.sanitize.formats.png.samples import encode_png
+from medsanitize.sanitize.formats.png.png_samples import encode_png
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
+from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FLOOR
 from medsanitize.verifiers.reid.models.score_pairs import score_rows
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
-from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
+from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FEWEST_MEMBERS, TESTED
 
 if TYPE_CHECKING:

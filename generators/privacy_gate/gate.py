@@ -20,8 +20,8 @@ from medsanitize.generators.privacy_gate.candidate_search import (
 )
 from medsanitize.generators.privacy_gate.confidence_bounds import MatchThreshold, lowest_scores, threshold
 from medsanitize.generators.privacy_gate.decide import decide_verdict, rate
-from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers, preprocess_images
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction, extracted_patients, extraction
+from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers, preprocess_images
 from medsanitize.generators.privacy_gate.membership_inference import (
     MembershipInference,
     likelihood_ratio,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import IntegrityError
 from medsanitize.generators.privacy_gate.candidate_search import retrieval_distances, score_pairs
-from medsanitize.generators.privacy_gate.embeddings import AT_ONCE, PairedEmbeddings, Verifiers
+from medsanitize.generators.privacy_gate.gate_embeddings import AT_ONCE, PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FLOOR
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 RECONSTRUCTED: Final = "reconstructed"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
-from medsanitize.generators.privacy_gate.embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.extraction_attack import MOST_HINTS, STRENGTH
+from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.matched_samples import MatchedSamples, match_samples
 from medsanitize.generators.privacy_gate.positive_controls import image_to_image
 from medsanitize.generators.privacy_gate.splits import Split

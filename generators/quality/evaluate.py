@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.generators.privacy_gate.embeddings import preprocess_images
+from medsanitize.generators.privacy_gate.gate_embeddings import preprocess_images
 from medsanitize.generators.quality.metrics import Quality, Sample, quality
-from medsanitize.generators.quality.report import neighbours_section, quality_section
+from medsanitize.generators.quality.quality_report import neighbours_section, quality_section
 from medsanitize.verifiers.html.page import Section
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.privacy_gate.splits import Split
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 # Images per set at most: the number of distances grows with the product of both sizes.

@@ -14,7 +14,7 @@ from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, SHA256
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers of unit length, 224 px"

@@ -16,7 +16,7 @@ from medsanitize.generators.quality.ssim import WINDOW
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 # Not a class number: those start at 0.

@@ -20,9 +20,9 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
-    from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
-    from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
+    from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+    from medsanitize.sanitize.raster.raster_sanitizer import RasterSanitizer
+    from medsanitize.sanitize.wsi.slide_sanitizer import SlideSanitizer
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 _RECENT = 8192
@@ -73,35 +73,35 @@ class Worker:
 
     def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
         """Sanitize one object with the sanitizer for its content."""
-        from medsanitize.sanitize.raster.sanitizer import is_raster
+        from medsanitize.sanitize.raster.raster_sanitizer import is_raster
 
         return (self.raster_sanitizer if is_raster(content) else self.sanitizer)(content, context)
 
     @cached_property
     def sanitizer(self) -> DicomSanitizer:
         """The sanitizer for DICOM objects."""
-        from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+        from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 
         return DicomSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def raster_sanitizer(self) -> RasterSanitizer:
         """The sanitizer for pictures."""
-        from medsanitize.sanitize.raster.sanitizer import RasterSanitizer
+        from medsanitize.sanitize.raster.raster_sanitizer import RasterSanitizer
 
         return RasterSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def slide_sanitizer(self) -> SlideSanitizer:
         """The sanitizer for whole-slide images."""
-        from medsanitize.sanitize.wsi.sanitizer import SlideSanitizer
+        from medsanitize.sanitize.wsi.slide_sanitizer import SlideSanitizer
 
         return SlideSanitizer(self.setup.policy, self.setup.subkeys)
 
     @cached_property
     def kept(self) -> frozenset[int]:
         """Attributes that the policy keeps; their values need not be removed elsewhere."""
-        from medsanitize.sanitize.dicom.inspect import kept_attributes
+        from medsanitize.sanitize.dicom.inspect_dicom import kept_attributes
 
         return kept_attributes(self.setup.policy.dicom)
 

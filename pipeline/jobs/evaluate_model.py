@@ -125,7 +125,7 @@ def _given(
     from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
     from medsanitize.verifiers.reid.models.load import trained_on
     from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
-    from medsanitize.verifiers.reid.training.dataset import digest_of_files
+    from medsanitize.verifiers.reid.training.training_dataset import digest_of_files
 
     # A model matches the images it was trained on too well: no calibration from them.
     learned = {trained_on(folder) for folder in (request.model, request.verifier) if folder is not None}
@@ -161,7 +161,7 @@ def _exposures(labels: Labels) -> list[int]:
 
 
 def _write(output: Path, found: Evaluation) -> None:
-    from medsanitize.verifiers.reid.evaluation.report import evaluation_page
+    from medsanitize.verifiers.reid.evaluation.evaluation_report import evaluation_page
 
     # NaN is not valid JSON, and would mean that a rate was computed from nothing.
     results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)

@@ -61,9 +61,9 @@ def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellat
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
-    from medsanitize.generators.explain.embeddings import embed_catalogue
     from medsanitize.generators.explain.explain import explain
-    from medsanitize.generators.explain.report import explanation_page
+    from medsanitize.generators.explain.explain_embeddings import embed_catalogue
+    from medsanitize.generators.explain.explanation_report import explanation_page
     from medsanitize.verifiers.reid.images.read import read_image
 
     image = read_image(request.image)
@@ -85,9 +85,9 @@ def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, st
     """
     check_extra("verify")
     from medsanitize.generators.explain.catalogue import read_catalogue
-    from medsanitize.generators.explain.embeddings import embed_catalogue
+    from medsanitize.generators.explain.explain_embeddings import embed_catalogue
+    from medsanitize.generators.explain.explanation_report import ranking_page
     from medsanitize.generators.explain.relevance_judgements import rank, read_judgements
-    from medsanitize.generators.explain.report import ranking_page
     from medsanitize.verifiers.reid.images.read import read_image
 
     judgements = read_judgements(table)

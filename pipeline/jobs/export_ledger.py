@@ -97,7 +97,7 @@ def _write(state: State, target: Path, patients: int) -> int:
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
     from medsanitize.pipeline.stages.audit import build_search, private_creators
-    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.pipeline.storage.open_store import is_in_store
 
     if not is_in_store(release) and not Path(release).is_dir():
         raise UsageError("There is no release folder at this path", "Name the folder that holds RELEASE.json")
@@ -113,7 +113,7 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
 def _audited(
     release: str, search: IdentifierSearch | None = None, private_creators: frozenset[str] | None = None
 ) -> ReleaseAudit:
-    from medsanitize.pipeline.storage.open import is_in_store
+    from medsanitize.pipeline.storage.open_store import is_in_store
     from medsanitize.verifiers.leaks.audit import audit_release
 
     if not is_in_store(release):

@@ -13,7 +13,7 @@ from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
-from medsanitize.pipeline.storage.pacs.retry import FEW, ObjectRefused, ServiceNotOffered, with_retries
+from medsanitize.pipeline.storage.pacs.pacs_retry import FEW, ObjectRefused, ServiceNotOffered, with_retries
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.verify import verify_release
 

@@ -32,7 +32,7 @@ from medsanitize.pipeline.synthesis.draw import (
     worker_sampler,
 )
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, ReferenceTable, reference_splits
-from medsanitize.pipeline.synthesis.stage import open_verifiers, training_digests_of
+from medsanitize.pipeline.synthesis.synthesize_stage import open_verifiers, training_digests_of
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
@@ -224,7 +224,7 @@ def _write_images(
 ) -> int:
     """Write the images, unless the gate failed; if it was inconclusive, each image states so."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
-    from medsanitize.generators.export.report import montage
+    from medsanitize.generators.export.synthesis_report import montage
 
     verdict = drawn.judged.verdict
     # No image of a failed gate may leave the program.
@@ -261,7 +261,7 @@ def _files(form: Form, image: Any, keys: SubKeys, said: SyntheticProvenance, one
 
 
 def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, sides: ReferenceSplits) -> None:
-    from medsanitize.generators.export.report import ReportData, holder_page
+    from medsanitize.generators.export.synthesis_report import ReportData, holder_page
 
     drawn = found.drawn
     names = [generator.classes[one.label] if generator.classes else "" for one in drawn.first]

@@ -15,7 +15,7 @@ from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.reporting.rule_help import reason_for
 from medsanitize.pipeline.resume import difference, release_keys, remove_pages
-from medsanitize.pipeline.review.decisions import (
+from medsanitize.pipeline.review.review_decisions import (
     RecordedDecisions,
     finding_name,
     read_decisions,

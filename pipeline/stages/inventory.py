@@ -15,7 +15,7 @@ from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.faces import judges_faces, slice_row
 from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.inventory import InventoryRow, add_objects, clear_inventory
+from medsanitize.pipeline.state.inventory_rows import InventoryRow, add_objects, clear_inventory
 from medsanitize.pipeline.state.keys import patient_key, sealed_paths
 from medsanitize.pipeline.state.patients import (
     KnownRow,
@@ -186,10 +186,10 @@ def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
 
 
 def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
-    from medsanitize.sanitize.dicom.inspect import inspect_dicom
+    from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
     from medsanitize.sanitize.faces.read_header import read_slice
-    from medsanitize.sanitize.raster.sanitizer import inspect_raster
-    from medsanitize.sanitize.wsi.inspect import inspect_slide, slide_key
+    from medsanitize.sanitize.raster.raster_sanitizer import inspect_raster
+    from medsanitize.sanitize.wsi.inspect_slide import inspect_slide, slide_key
 
     seal, policy = worker.seal, worker.setup.policy
     limits = policy.dicom.limits

@@ -18,7 +18,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.multi_file_objects import read_parts
 from medsanitize.release.registry import Registry, RegistryEntry
 from medsanitize.release.verify import verify_release
-from medsanitize.sanitize.wsi.sanitizer import MODALITY
+from medsanitize.sanitize.wsi.slide_sanitizer import MODALITY
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint

@@ -198,13 +198,13 @@ REPLACED = Result(
     "replaced",
     lambda facts: Replaced(**facts),
     ("synthesis.replaced_objects",),
-    ("synthesis.stage",),
+    ("synthesis.synthesize_stage",),
 )
 """Which originals are replaced by synthetic images."""
 SYNTHETIC: Result[SyntheticSummary | None] = Result(
     "synthesized",
     _synthetic,
-    ("synthesis.stage",),
+    ("synthesis.synthesize_stage",),
     ("evidence", "stages.manifests"),
     encode=lambda value: None if value is None else asdict(value),
 )
@@ -236,16 +236,16 @@ WITHDRAWN = Mark("withdrawn", ("run",), ("requeue", "resume"))
 # -- review ---------------------------------------------------------------------------------
 
 REVIEW = Result(
-    "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.decisions", "run")
+    "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.review_decisions", "run")
 )
 """The pages that wait for decisions."""
 SAMPLE_SEED = _text("seed", ("review.pages",))
 """Seed of the sample: the digest of what the first page was of."""
-REVIEWED = Mark("reviewed", ("review.decisions",), ("stages.sanitize",))
+REVIEWED = Mark("reviewed", ("review.review_decisions",), ("stages.sanitize",))
 """A person decided at least once."""
-DECIDED = _text("decided", ("review.decisions",))
+DECIDED = _text("decided", ("review.review_decisions",))
 """Digest of all decisions; shards of another one are not merged."""
-APPROVED = _text("approved", ("review.decisions",), ("run",))
+APPROVED = _text("approved", ("review.review_decisions",), ("run",))
 """Digest of the staged release that a person approved."""
 
 ENTRIES: tuple[Mark | Result[Any], ...] = tuple(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.storage.local import require_pinned
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.pacs.address import root_of
 from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem, Version
 from medsanitize.policies.inputs import DicomWeb, Dimse

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.splits import Split
     from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 BATCH: Final = 16

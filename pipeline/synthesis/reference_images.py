@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.splits import Split
     from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.labels import LabelColumns, Labels
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import (
+        Cancellation,
+        TrainingDataset,
+        TrainingProgress,
+    )
 
 PARTS = ("training", "holdout", "calibration")
 NO_SUCH_CLASS = "of no class of the generator"
@@ -90,7 +94,7 @@ def reference_splits(
     """
     import numpy as np
     from medsanitize.generators.privacy_gate.splits import Split
-    from medsanitize.verifiers.reid.training.dataset import gather_images
+    from medsanitize.verifiers.reid.training.training_dataset import gather_images
 
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()

@@ -158,7 +158,7 @@ def _decompressed(
     """Decompress every frame, since a lossy frame cannot be changed pixel by pixel."""
     from medsanitize.sanitize.burned_in.clean import CleanedFrames
     from medsanitize.sanitize.burned_in.write_back import color_model, decompress_and_blank
-    from medsanitize.sanitize.dicom.burned_in import NATIVE, decompressed_pixels
+    from medsanitize.sanitize.dicom.clean_pixel_data import NATIVE, decompressed_pixels
 
     geometry = old.geometry
     if geometry.samples != 1:

@@ -15,8 +15,8 @@ from functools import cache
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text import addresses
-from medsanitize.sanitize.text.dates import DATES
 from medsanitize.sanitize.text.lexicon import WordKind, word_kind
+from medsanitize.sanitize.text.text_dates import DATES
 
 
 @dataclass(frozen=True, slots=True)

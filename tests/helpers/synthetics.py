@@ -17,7 +17,7 @@ from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import read_labels
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder
-from medsanitize.verifiers.reid.training.dataset import gather_images
+from medsanitize.verifiers.reid.training.training_dataset import gather_images
 from numpy.typing import NDArray
 from PIL import Image
 from pydicom.data import get_testdata_file

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import DimsePeer
-from medsanitize.pipeline.storage.pacs.retry import TransientFailure
+from medsanitize.pipeline.storage.pacs.pacs_retry import TransientFailure
 
 ECHO: Final = "1.2.840.10008.1.1"
 _CONNECT_SECONDS: Final = 10

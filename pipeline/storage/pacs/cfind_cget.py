@@ -16,7 +16,7 @@ from medsanitize.pipeline.storage.pacs.association import (
     suppress_warnings,
 )
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, ServiceNotOffered, TransientFailure
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, ServiceNotOffered, TransientFailure
 from medsanitize.pipeline.storage.pacs.scp import Inbox, receive_at_port
 
 _FIND: Final = "1.2.840.10008.5.1.4.1.2.2.1"

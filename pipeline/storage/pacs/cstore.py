@@ -14,7 +14,7 @@ from medsanitize.pipeline.storage.pacs.association import (
     suppress_warnings,
 )
 from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, TransientFailure
 
 # Contexts in addition to the one for C-ECHO, which keeps an association open if none of them is accepted.
 _ROOM: Final = 127

@@ -12,7 +12,7 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage.pacs.address import Instance, WebService
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
 from medsanitize.pipeline.storage.pacs.multipart import single_part
-from medsanitize.pipeline.storage.pacs.retry import (
+from medsanitize.pipeline.storage.pacs.pacs_retry import (
     ObjectNotFound,
     ObjectRefused,
     ServiceNotOffered,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from email.message import Message
 
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, TransientFailure
 
 
 def single_part(content_type: str, body: bytes) -> bytes:

@@ -18,7 +18,13 @@ from medsanitize.pipeline.storage.pacs.address import (
     selection_in,
 )
 from medsanitize.pipeline.storage.pacs.match_keys import Answer, first_ignored_key
-from medsanitize.pipeline.storage.pacs.retry import FEW, PAUSES, ObjectRefused, PacsUnreachable, with_retries
+from medsanitize.pipeline.storage.pacs.pacs_retry import (
+    FEW,
+    PAUSES,
+    ObjectRefused,
+    PacsUnreachable,
+    with_retries,
+)
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem
 from medsanitize.policies.inputs import SERIES_KEYS, STUDY_KEYS

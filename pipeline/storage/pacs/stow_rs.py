@@ -9,7 +9,7 @@ from typing import Any, Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.pacs.address import WebService
 from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused
 
 # The boundary is fixed and long; a release never contains it by chance.
 _BOUNDARY: Final = "medsanitize-7d1f0c0e5b7a4f7f"

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import UsageError
 from medsanitize.generators.explain.catalogue import CatalogueEntry
-from medsanitize.generators.explain.embeddings import EmbeddedCatalogue
 from medsanitize.generators.explain.explain import explain, ranks_of
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
+from medsanitize.generators.explain.explanation_report import tone_of
 from medsanitize.generators.explain.ndcg import dcg, ndcg, ndcg_by_chance
 from medsanitize.generators.explain.relevance_judgements import RelevanceJudgements, rank, read_judgements
-from medsanitize.generators.explain.report import tone_of
 from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients

@@ -8,7 +8,7 @@ from medsanitize.generators.diffusion.preprocess import to_image_array
 from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.quality import evaluate as measured_module
 from medsanitize.generators.quality import metrics as quality_module
-from medsanitize.generators.quality import report as quality_page
+from medsanitize.generators.quality import quality_report as quality_page
 from medsanitize.generators.quality.evaluate import QualityResult, figures_section, measure
 from medsanitize.generators.quality.metrics import Sample
 from medsanitize.pipeline.runtime.progress import NoProgress

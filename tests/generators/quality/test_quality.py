@@ -14,7 +14,7 @@ from medsanitize.generators.quality.interval import mean_of
 from medsanitize.generators.quality.logistic_regression import fit_softmax
 from medsanitize.generators.quality.metrics import Quality, Sample, quality
 from medsanitize.generators.quality.precision_recall import closest, fidelity, reaches
-from medsanitize.generators.quality.report import neighbours_section, quality_section
+from medsanitize.generators.quality.quality_report import neighbours_section, quality_section
 from medsanitize.generators.quality.ssim import ssim
 from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.verifiers.html.page import Page, render_page

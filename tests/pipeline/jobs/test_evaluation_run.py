@@ -13,7 +13,7 @@ from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval as packaged
 from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
-from medsanitize.verifiers.reid.training.dataset import digest_of_files
+from medsanitize.verifiers.reid.training.training_dataset import digest_of_files
 from PIL import Image
 
 

@@ -287,7 +287,7 @@ def test_images_of_a_batch_whose_worker_crashed_are_assembled(tmp_path: Path) ->
 def test_a_contact_sheet_shows_the_images_side_by_side() -> None:
     from io import BytesIO
 
-    from medsanitize.generators.export.report import montage
+    from medsanitize.generators.export.synthesis_report import montage
     from PIL import Image
 
     images = np.arange(10, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2) * 20

@@ -17,7 +17,7 @@ from medsanitize.generators.phantoms.cohorts import write_chests
 from medsanitize.generators.privacy_gate import gate as gate_module
 from medsanitize.pipeline.jobs import synthesize as command
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.synthesis import stage
+from medsanitize.pipeline.synthesis import synthesize_stage as stage
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from medsanitize.errors import PolicyError, UsageError
 from medsanitize.pipeline.review import pages as review_module
-from medsanitize.pipeline.review.decisions import read_decisions
 from medsanitize.pipeline.review.pages import apply_decisions, make_review
+from medsanitize.pipeline.review.review_decisions import read_decisions
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages import review_items as doubts_module
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.result import Outcome, ReviewItem, Sanitized
 from PIL import Image
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.demo.run import prepare_demo
+from medsanitize.pipeline.demo.prepare import prepare_demo
 from medsanitize.pipeline.jobs.wipe_slide import wipe_slides
 from medsanitize.pipeline.runtime.optional_dependencies import (
     INCLUDED,

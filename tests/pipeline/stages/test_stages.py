@@ -37,7 +37,7 @@ from medsanitize.pipeline.state.shards import Shard
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source, stamp, walk
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import read_rows
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Sanitized

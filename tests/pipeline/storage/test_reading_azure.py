@@ -12,7 +12,7 @@ from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.storage import retry
 from medsanitize.pipeline.storage.compare_listing import lists_exactly
 from medsanitize.pipeline.storage.filesystem import file_system
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.remote import RemoteReader
 from medsanitize.pipeline.storage.retry import ObjectNotFound
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files, stamp_of, walk

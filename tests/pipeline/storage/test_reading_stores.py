@@ -14,7 +14,7 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage import retry, spool
 from medsanitize.pipeline.storage.filesystem import file_system
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.protocol import LARGE, SourceEntry
 from medsanitize.pipeline.storage.sources import SourceProblem, walk
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from medsanitize.generators.privacy_gate import gate as gate_module
 from medsanitize.generators.quality import metrics as quality_module
-from medsanitize.generators.quality import report as quality_page
+from medsanitize.generators.quality import quality_report as quality_page
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.synthesis import draw, stage
+from medsanitize.pipeline.synthesis import draw
+from medsanitize.pipeline.synthesis import synthesize_stage as stage
 from medsanitize.policies.model import Policy
 
 from tests.helpers.hospital import prepare

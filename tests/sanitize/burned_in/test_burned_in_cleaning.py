@@ -14,8 +14,8 @@ from medsanitize.sanitize.burned_in import ocr_models
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.context import Context, ReviewDecision
-from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, WrittenPixels

@@ -16,7 +16,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in.areas import areas_outside
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import Context, ReviewDecision
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.formats import jpeg2000
 from medsanitize.sanitize.formats.dicom import decode, native
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry

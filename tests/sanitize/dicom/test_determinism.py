@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 from pydicom.data import get_testdata_file

@@ -9,7 +9,7 @@ import pytest
 from medsanitize.policies.load import loads
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY
-from medsanitize.sanitize.dicom.inspect import inspect_dicom, kept_attributes
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom, kept_attributes
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary
 from pydicom import Dataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian

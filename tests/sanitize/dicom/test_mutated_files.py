@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
-from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Outcome
 from pydicom.data import get_testdata_file

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from medsanitize.policies.model import Dates, Policy, Pseudonyms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, shift_days
-from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys, remap_uid
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset

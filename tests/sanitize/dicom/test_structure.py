@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.dicom.inspect import inspect_dicom
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.dataset import Dataset
 

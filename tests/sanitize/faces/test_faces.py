@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.model import Limits, Policy
 from medsanitize.sanitize.context import Context, FaceCut, FaceVerdict, SeriesFace, cut_from_json, cut_to_json
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.faces.deface import pixels_to_blank, relief_correlation, removes_face
 from medsanitize.sanitize.faces.detect import detect_face, first_hits, segment_tissue
 from medsanitize.sanitize.faces.read_header import read_slice

@@ -15,8 +15,8 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.inspect import inspect_dicom
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.formats import jpeg2000, jpegxl
 from medsanitize.sanitize.formats.dicom import rle
 from medsanitize.sanitize.formats.icc import clean_profile

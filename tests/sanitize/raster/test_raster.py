@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
-from medsanitize.sanitize.formats.png.file import read_png
-from medsanitize.sanitize.formats.png.samples import blank_png, png_colors
-from medsanitize.sanitize.formats.tiff.file import read_tiff_image
-from medsanitize.sanitize.formats.tiff.samples import blank_pages, page_colors
+from medsanitize.sanitize.formats.png.png_file import read_png
+from medsanitize.sanitize.formats.png.png_samples import blank_png, png_colors
+from medsanitize.sanitize.formats.tiff.tiff_file import read_tiff_image
+from medsanitize.sanitize.formats.tiff.tiff_samples import blank_pages, page_colors
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
-from medsanitize.sanitize.raster.burned_in import page_views
-from medsanitize.sanitize.raster.sanitizer import RasterSanitizer, inspect_raster, is_raster
+from medsanitize.sanitize.raster.clean_picture_text import page_views
+from medsanitize.sanitize.raster.raster_sanitizer import RasterSanitizer, inspect_raster, is_raster
 from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 from medsanitize.verifiers.leaks.raster_files import audit_raster, raster_digest

@@ -11,7 +11,7 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, ReviewDecision
-from medsanitize.sanitize.dicom.sanitizer import DicomSanitizer
+from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 

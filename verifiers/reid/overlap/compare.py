@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.compare_pairs import PairScores, score_pairs, score_within
 from medsanitize.verifiers.reid.overlap.connected_components import connected_components
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
 from medsanitize.verifiers.reid.overlap.exact_matches import (
@@ -17,7 +18,6 @@ from medsanitize.verifiers.reid.overlap.exact_matches import (
 )
 from medsanitize.verifiers.reid.overlap.models import Models
 from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest, permutation_p_value
-from medsanitize.verifiers.reid.overlap.score_pairs import PairScores, score_pairs, score_within
 from medsanitize.verifiers.reid.overlap.thresholds import Thresholds
 from medsanitize.verifiers.reid.overlap.verdict import Evidence, OverlapVerdict, conclude
 

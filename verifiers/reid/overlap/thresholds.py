@@ -17,6 +17,7 @@ from medsanitize.verifiers.reid.calibration import (
 )
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.search import VectorSearch
+from medsanitize.verifiers.reid.overlap.compare_pairs import is_exhaustive, score_all_within
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
 from medsanitize.verifiers.reid.overlap.exact_matches import near_duplicate_pairs
 from medsanitize.verifiers.reid.overlap.joint_threshold import (
@@ -25,7 +26,6 @@ from medsanitize.verifiers.reid.overlap.joint_threshold import (
     joint_threshold,
 )
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.score_pairs import is_exhaustive, score_all_within
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification

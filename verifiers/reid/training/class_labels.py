@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels
-from medsanitize.verifiers.reid.training.dataset import (
+from medsanitize.verifiers.reid.training.training_dataset import (
     FEWEST,
     VALIDATION_SHARE,
     Cancellation,

@@ -17,13 +17,13 @@ from medsanitize.verifiers.reid.models.networks.initial_weights import check_sta
 from medsanitize.verifiers.reid.training.augment import augment
 from medsanitize.verifiers.reid.training.checkpoint import FILE, group
 from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.image_cache import PreprocessedImages, preprocess_images
 from medsanitize.verifiers.reid.training.loop import Phase, TrainingFolder, train_network
 from medsanitize.verifiers.reid.training.losses import embed_preprocessed
 from medsanitize.verifiers.reid.training.recipes import MILD, PLAIN, Augmentation
-from medsanitize.verifiers.reid.training.siamese import preprocessing_for
+from medsanitize.verifiers.reid.training.train_siamese import preprocessing_for
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F

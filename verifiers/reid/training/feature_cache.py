@@ -9,7 +9,11 @@ from pathlib import Path
 
 import numpy as np
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 from numpy.typing import NDArray
 
 _NUMBER = np.dtype(np.float32).itemsize

@@ -18,8 +18,12 @@ from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_retrieval, packaged_weights
 from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 from medsanitize.verifiers.reid.training.validation import mean_average_precision
 from numpy.typing import NDArray
 from pytorch_metric_learning.losses import SupConLoss  # type: ignore[import-untyped]

@@ -13,7 +13,11 @@ import numpy as np
 import torch
 from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.models.preprocess import Channels, Preprocessing, prepare
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor

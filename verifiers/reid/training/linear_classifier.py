@@ -16,8 +16,8 @@ import torch
 from medsanitize.verifiers.reid.models.load import CLASS_BIAS, CLASS_WEIGHT
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
 from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, half_whitened, packaged_features
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F

@@ -19,8 +19,8 @@ from medsanitize.verifiers.reid.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.lr_schedule import one_cycle
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor, nn
 

@@ -18,8 +18,12 @@ from medsanitize.verifiers.reid.models.onnx_export import to_onnx
 from medsanitize.verifiers.reid.models.onnx_session import BATCH, embed, open_session
 from medsanitize.verifiers.reid.models.preprocess import ContrastMode, Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, imagenet_weights
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 from numpy.typing import NDArray
 from torch import Tensor, nn
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe
-from medsanitize.verifiers.reid.training.region_matching import MatchRecipe
 from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe
+from medsanitize.verifiers.reid.training.train_region_matching import MatchRecipe
 
 
 @dataclass(frozen=True, slots=True)

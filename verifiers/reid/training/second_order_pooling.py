@@ -26,12 +26,16 @@ from medsanitize.verifiers.reid.models.networks.moments import (
 )
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.precomputed_features import (
     pooled_maps,
     preprocessing_for,
     vectors_of,
+)
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
 )
 from medsanitize.verifiers.reid.training.validation import mean_average_precision
 from torch import Tensor

@@ -32,20 +32,20 @@ from medsanitize.verifiers.reid.models.networks.initial_weights import RANDOM, c
 from medsanitize.verifiers.reid.models.onnx_model import GraphVerification
 from medsanitize.verifiers.reid.models.onnx_session import open_session
 from medsanitize.verifiers.reid.models.save import ExportedModel, ModelDocuments, export, save_model
-from medsanitize.verifiers.reid.training.dataset import (
+from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
+from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, TrainedModel, train_frozen
+from medsanitize.verifiers.reid.training.model_card import card, curves
+from medsanitize.verifiers.reid.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
+from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe, train_moments
+from medsanitize.verifiers.reid.training.train_region_matching import MatchRecipe, train_match
+from medsanitize.verifiers.reid.training.train_siamese import train_siamese
+from medsanitize.verifiers.reid.training.training_dataset import (
     Cancellation,
     TrainingDataset,
     TrainingProgress,
     gather_images,
     split_patients,
 )
-from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
-from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, TrainedModel, train_frozen
-from medsanitize.verifiers.reid.training.model_card import card, curves
-from medsanitize.verifiers.reid.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
-from medsanitize.verifiers.reid.training.region_matching import MatchRecipe, train_match
-from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe, train_moments
-from medsanitize.verifiers.reid.training.siamese import train_siamese
 
 # Every pair is scored: more images would cost time and hardly tighten the bounds.
 MOST_CALIBRATED = 4000

@@ -21,12 +21,12 @@ from medsanitize.verifiers.reid.training.class_labels import (
     gather_classes,
     split_classes,
 )
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
 from medsanitize.verifiers.reid.training.densenet_classifier import PAPER, TINY, DenseRecipe, train_dense
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, train_linear
 from medsanitize.verifiers.reid.training.model_card import curves
 from medsanitize.verifiers.reid.training.train import TrainingResult, start_of
+from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 
 ClassRecipe = LinearRecipe | DenseRecipe
 RECIPES: dict[str, ClassRecipe] = {"frozen": LinearRecipe(), "paper": PAPER, "tiny": TINY}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pydicom
 import pytest
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.pacs.reader import PacsReader
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy

@@ -13,8 +13,8 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage.pacs.address import Instance, WebService, address_of
 from medsanitize.pipeline.storage.pacs.dicomweb import WebConnection
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, ServiceNotOffered, TransientFailure
 from medsanitize.pipeline.storage.pacs.reader import PacsReader
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, ServiceNotOffered, TransientFailure
 from medsanitize.pipeline.storage.pacs.stow_rs import WebReceiver
 
 WANTED = Instance("1.2", "3.4", "5.6")

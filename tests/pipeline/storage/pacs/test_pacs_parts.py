@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.storage.pacs import association as associations
-from medsanitize.pipeline.storage.pacs import cfind_cget, retry
+from medsanitize.pipeline.storage.pacs import cfind_cget
+from medsanitize.pipeline.storage.pacs import pacs_retry as retry
 from medsanitize.pipeline.storage.pacs.address import (
     DimsePeer,
     Instance,
@@ -28,8 +29,8 @@ from medsanitize.pipeline.storage.pacs.address import (
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.pipeline.storage.pacs.match_keys import Answer
 from medsanitize.pipeline.storage.pacs.multipart import single_part
+from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, TransientFailure
 from medsanitize.pipeline.storage.pacs.reader import PacsReader, reader
-from medsanitize.pipeline.storage.pacs.retry import ObjectRefused, TransientFailure
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.pipeline.storage.protocol import SourceProblem
 from medsanitize.policies.inputs import DicomWeb, Dimse

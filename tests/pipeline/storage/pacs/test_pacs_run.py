@@ -17,7 +17,7 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.progress import NoProgress
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.pacs import dicomweb
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy
@@ -31,7 +31,7 @@ Reads = Callable[..., Policy]
 # Archives keep an idle association for half a minute: a process that waits for it is too late.
 ASKS = """
 import sys
-from medsanitize.pipeline.storage.open import reader_of
+from medsanitize.pipeline.storage.open_store import reader_of
 root = sys.argv[1].encode()
 reader_of(root).peer.find((), {"StudyDate": "20200101"})
 """

@@ -12,7 +12,7 @@ import pytest
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import calibrate
 from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation, evaluate
-from medsanitize.verifiers.reid.evaluation.report import evaluation_page
+from medsanitize.verifiers.reid.evaluation.evaluation_report import evaluation_page
 from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores
 from medsanitize.verifiers.reid.labels import Labels
 

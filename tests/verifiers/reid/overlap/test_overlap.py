@@ -189,7 +189,7 @@ def test_verifying_only_candidates_gives_the_same_matches_as_all_pairs(
 ) -> None:
     models = replace(MODELS, verification={Modality.RADIOGRAPH: Judge()})
     whole = of(places, "a", "c", models=models)
-    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.score_pairs.EVERY_PAIR_UP_TO", 0)
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.compare_pairs.EVERY_PAIR_UP_TO", 0)
     near = of(places, "a", "c", models=models)
     assert [p for p in near.pairs if p.matched] == [p for p in whole.pairs if p.matched]
 

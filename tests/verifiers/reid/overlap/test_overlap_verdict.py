@@ -16,9 +16,9 @@ from medsanitize.verifiers.reid.calibration import (
 )
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.search import VectorSearch
+from medsanitize.verifiers.reid.overlap.compare_pairs import score_within
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Embeddings
 from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest, permutation_p_value
-from medsanitize.verifiers.reid.overlap.score_pairs import score_within
 from medsanitize.verifiers.reid.overlap.thresholds import Thresholds, choose_thresholds
 from medsanitize.verifiers.reid.overlap.verdict import Evidence, conclude
 from numpy.typing import NDArray

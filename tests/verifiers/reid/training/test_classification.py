@@ -198,7 +198,7 @@ def test_recipes_state_the_weights_they_accept(
 def test_patients_are_split_class_by_class() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset, split_classes
-    from medsanitize.verifiers.reid.training.dataset import TrainingDataset
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
     patients = np.repeat(np.arange(40), 2)
     classes = (patients % 10 == 0).astype(np.int64)
@@ -212,7 +212,7 @@ def test_patients_are_split_class_by_class() -> None:
 def test_every_class_has_the_same_weight() -> None:
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
-    from medsanitize.verifiers.reid.training.dataset import TrainingDataset
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
     examples = TrainingDataset((Path(),) * 4, np.arange(4), Modality.RADIOGRAPH, "")
     weights = ClassifiedDataset(examples, np.array([0, 0, 0, 1]), ("a", "b")).weights()

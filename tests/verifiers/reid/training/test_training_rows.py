@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.training.dataset import TrainingDataset
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 
 

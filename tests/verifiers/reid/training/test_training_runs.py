@@ -17,9 +17,9 @@ from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification, stored_calibration
 from medsanitize.verifiers.reid.training.checkpoint import FILE
-from medsanitize.verifiers.reid.training.dataset import gather_images, split_patients
 from medsanitize.verifiers.reid.training.recipes import RETRIEVAL, VERIFICATION, recipe_for
 from medsanitize.verifiers.reid.training.train import TrainingResult, train
+from medsanitize.verifiers.reid.training.training_dataset import gather_images, split_patients
 from PIL import Image
 
 pytestmark = pytest.mark.verify

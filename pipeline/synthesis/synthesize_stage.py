@@ -328,7 +328,7 @@ def _write_page(
     sides: ReferenceSplits,
     measured: QualityResult,
 ) -> None:
-    from medsanitize.generators.export.report import ReportData, holder_page
+    from medsanitize.generators.export.synthesis_report import ReportData, holder_page
     from medsanitize.generators.quality.evaluate import figures_section
 
     whose = _MEASURED if drawn.judged.verdict.passed else _MATCHED_NOBODY
@@ -356,7 +356,7 @@ def _settle(
     measured: QualityResult,
 ) -> None:
     """Stage the images if the gate passed, and keep what is said of it."""
-    from medsanitize.generators.export.report import montage
+    from medsanitize.generators.export.synthesis_report import montage
     from medsanitize.generators.privacy_gate.parameters import LABEL
     from medsanitize.generators.privacy_gate.statement import statement
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.formats.ifd import Directory, TiffHeader, read_directory, read_tiff_header
-from medsanitize.sanitize.formats.jpeg.file import Jpeg, read_jpeg
+from medsanitize.sanitize.formats.jpeg.jpeg_file import Jpeg, read_jpeg
 from medsanitize.sanitize.formats.tiff.is_slide import has_slide_pages, is_thumbnail
 from medsanitize.sanitize.formats.tiff.strips import encoded_length
 from medsanitize.sanitize.formats.tiff_directory import (

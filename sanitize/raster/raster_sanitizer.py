@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, Inspection
 from medsanitize.sanitize.formats.file_type import SUFFIXES, Buffer, Format, detect_format
-from medsanitize.sanitize.formats.jpeg.file import Jpeg, read_jpeg, with_orientation
-from medsanitize.sanitize.formats.png import samples
-from medsanitize.sanitize.formats.png.file import Png, read_png
-from medsanitize.sanitize.formats.png.samples import blank_png, encode_png, png_colors
-from medsanitize.sanitize.formats.tiff.file import TiffImage, is_slide_file, read_tiff_image
-from medsanitize.sanitize.formats.tiff.samples import blank_pages, clear_unused_tiff, page_colors
+from medsanitize.sanitize.formats.jpeg.jpeg_file import Jpeg, read_jpeg, with_orientation
+from medsanitize.sanitize.formats.png import png_samples as samples
+from medsanitize.sanitize.formats.png.png_file import Png, read_png
+from medsanitize.sanitize.formats.png.png_samples import blank_png, encode_png, png_colors
+from medsanitize.sanitize.formats.tiff.tiff_file import TiffImage, is_slide_file, read_tiff_image
+from medsanitize.sanitize.formats.tiff.tiff_samples import blank_pages, clear_unused_tiff, page_colors
 from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym, remap_uid
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.raster.inspect import gather_identifiers
+from medsanitize.sanitize.raster.inspect_raster import gather_identifiers
 from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, ReviewItem, Sanitized
 from medsanitize.sanitize.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.raster.burned_in import PageCleaner
+    from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
     from medsanitize.sanitize.text.known_identifiers import KnownTerms
     from numpy.typing import NDArray
 
@@ -167,13 +167,13 @@ class RasterSanitizer(Sanitizer[Buffer]):
         """Quarantine color images, which may be photographs of persons; no face detector runs here."""
         if not self._no_faces():
             return
-        from medsanitize.sanitize.raster.burned_in import is_colorful
+        from medsanitize.sanitize.raster.clean_picture_text import is_colorful
 
         if any(is_colorful(page) for page in pages):
             raise Quarantined("photograph-of-person", "pixels")
 
     def _reading(self) -> PageCleaner:
-        from medsanitize.sanitize.raster.burned_in import PageCleaner
+        from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
         from medsanitize.sanitize.text.cleaner import TextCleaner
 
         if self._reader is None:

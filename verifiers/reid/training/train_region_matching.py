@@ -16,10 +16,14 @@ from medsanitize.verifiers.reid.models.networks.match import LiteMatch
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
 from medsanitize.verifiers.reid.models.region_matching import Matching
 from medsanitize.verifiers.reid.models.scoring import Scoring
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, fit_line
 from medsanitize.verifiers.reid.training.precomputed_features import pooled_maps, preprocessing_for
 from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -199,7 +199,7 @@ def _numbers(sides: Sequence[_Images]) -> dict[str, int]:
 
 
 def _write(output: Path, found: Linkage) -> None:
-    from medsanitize.verifiers.reid.linkage.report import linkage_page
+    from medsanitize.verifiers.reid.linkage.linkage_report import linkage_page
 
     results = json.dumps(found.to_json(), indent=1, sort_keys=True, allow_nan=False)
     write_atomic(output / RESULTS, results.encode() + b"\n")

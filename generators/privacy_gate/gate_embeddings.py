@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.models.protocols import Encoder, Retrieval, Verification
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 AT_ONCE: Final = 64

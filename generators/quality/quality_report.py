@@ -15,7 +15,7 @@ from medsanitize.verifiers.html.svg import MARK, draw
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 ROWS: Final = 8

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.sanitize.formats.exif import MINIMAL_EXIF
-from medsanitize.sanitize.formats.png.file import ADAM7, CHANNELS, Png, PngHeader
+from medsanitize.sanitize.formats.png.png_file import ADAM7, CHANNELS, Png, PngHeader
 from medsanitize.sanitize.quarantine import Quarantined
 
 if TYPE_CHECKING:

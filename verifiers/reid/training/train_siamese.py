@@ -13,12 +13,16 @@ from medsanitize.verifiers.reid.models.networks.initial_weights import check_sta
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
 from medsanitize.verifiers.reid.models.scoring import Scoring
 from medsanitize.verifiers.reid.training.checkpoint import FILE, group
-from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingDataset, TrainingProgress
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.image_cache import preprocess_images
 from medsanitize.verifiers.reid.training.loop import Phase, Task, TrainingFolder, train_network
 from medsanitize.verifiers.reid.training.losses import RetrievalTask, VerificationTask
 from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
+from medsanitize.verifiers.reid.training.training_dataset import (
+    Cancellation,
+    TrainingDataset,
+    TrainingProgress,
+)
 
 # Normalization of the ImageNet weights of torchvision and timm.
 MEAN = (0.485, 0.456, 0.406)

@@ -19,7 +19,7 @@ from medsanitize.verifiers.reid.images.read import read_image
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.models.protocols import Encoder
-    from medsanitize.verifiers.reid.training.dataset import Cancellation, TrainingProgress
+    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 # SSIM is computed at 256 px, so that images of all sizes compare.

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.sanitize.formats.png.samples import pack_bits, unpack_bits
-from medsanitize.sanitize.formats.tiff.file import DEFLATE, JPEG, NONE, ImagePage, TiffImage
+from medsanitize.sanitize.formats.png.png_samples import pack_bits, unpack_bits
 from medsanitize.sanitize.formats.tiff.strips import decode_strip
+from medsanitize.sanitize.formats.tiff.tiff_file import DEFLATE, JPEG, NONE, ImagePage, TiffImage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -39,7 +39,7 @@ from medsanitize.sanitize.sanitizer import Sanitizer
 from medsanitize.sanitize.text.vocabulary_filter import forbidden_words
 
 if TYPE_CHECKING:
-    from medsanitize.sanitize.dicom.burned_in import CleanedPixelData, PixelCleaner
+    from medsanitize.sanitize.dicom.clean_pixel_data import CleanedPixelData, PixelCleaner
     from medsanitize.sanitize.dicom.encapsulated_pdf import RebuiltDocument
     from medsanitize.sanitize.dicom.overlays import Reader
 
@@ -324,7 +324,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         self, container: DicomFile, done: _Pass, pixels: WrittenPixels, geometry: Geometry, context: Context
     ) -> CleanedPixelData:
         """Blank identifying text in the pixels, and state it in the header."""
-        from medsanitize.sanitize.dicom.burned_in import Device
+        from medsanitize.sanitize.dicom.clean_pixel_data import Device
 
         walk, layout = done.walk, done.walk.target
         device = Device(*(walk.text(tag) for tag in (_MANUFACTURER, _MODEL, _TEXTS["Modality"])))
@@ -341,7 +341,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _reads_pixels(self) -> PixelCleaner:
         """The reader of burned-in text, created with its models for the first object that needs it."""
         if self._pixel_cleaner is None:
-            from medsanitize.sanitize.dicom.burned_in import PixelCleaner
+            from medsanitize.sanitize.dicom.clean_pixel_data import PixelCleaner
 
             self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
         return self._pixel_cleaner

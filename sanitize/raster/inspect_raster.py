@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.formats.file_type import Buffer, Format
 from medsanitize.sanitize.formats.ifd import Directory, read_directory, read_tiff_header
-from medsanitize.sanitize.formats.jpeg.file import metadata_segments
-from medsanitize.sanitize.formats.png.file import read_chunks
+from medsanitize.sanitize.formats.jpeg.jpeg_file import metadata_segments
+from medsanitize.sanitize.formats.png.png_file import read_chunks
 from medsanitize.sanitize.formats.tiff_directory import ASCII
 from medsanitize.sanitize.quarantine import Quarantined
 
