@@ -15,10 +15,7 @@ from medsanitize.verifiers.reid.images.image import ImageArray as Image
 from medsanitize.verifiers.reid.images.read import read_image
 
 _LARGEST: Final = 384
-_FOR_THE_HOLDER: Final = (
-    "This page shows the image that is explained, and with it its patient. It is for you alone: never"
-    " publish it."
-)
+_FOR_THE_HOLDER: Final = "Contains PHI: this page shows the explained image. Never publish it."
 
 
 def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
@@ -29,10 +26,10 @@ def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
         ("Nearest distance", f"{_nearest(found).distance:.3f}"),
     ]
     if first is not None:
-        tiles.insert(0, (f"Taken for {first.name}", f"{first.probability:.2f}"))
+        tiles.insert(0, (f"Predicted: {first.name}", f"{first.probability:.2f}"))
     page = Page(
         kind="Explanation by example",
-        title="What is alike in the model's eyes",
+        title="Similar images by the model's features",
         lede=f"The nearest of {found.images:,} images, {found.synthetic:,} of them synthetic,"
         f" by {found.model}.",
         tiles=tuple(tiles),
@@ -40,15 +37,15 @@ def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
             Section("The image", pictures=(Picture(_png(image), _said(found)),)),
             _ranked(
                 "Nearest by features",
-                "Images that the model sees as it sees this one."
-                + (" A green border: it takes it for the same class; red: for another." if first else ""),
+                "Images with similar features."
+                + (" Green border: same predicted class; red border: another class." if first else ""),
                 found,
                 found.by_features,
                 release,
             ),
             _ranked(
                 "Nearest by structure",
-                "What structural similarity (SSIM) finds, which knows of no task: to compare with.",
+                "For comparison: images with high structural similarity (SSIM), independent of the task.",
                 found,
                 found.by_structure,
                 release,
@@ -67,15 +64,15 @@ def ranking_page(found: Ranking) -> bytes:
     ]
     page = Page(
         kind="Explanation by example",
-        title="How well the rankings agree with a person's",
+        title="Agreement of the rankings with a reader",
         lede=f"{found.judgements:,} judgements for {found.images:,} images, ranked by {found.model}.",
         tiles=(("Images", f"{found.images:,}"), ("Judgements", f"{found.judgements:,}")),
         sections=(
             Section(
                 "Rankings",
                 (
-                    "1 is the order of the person, chance the mean of a random order. Intervals are 95 %,"
-                    " from draws of images: with few of them they are wide.",
+                    "1 is the reader's order, chance the mean of a random order. Intervals are 95 % and"
+                    " resample images: with few images they are wide.",
                 ),
                 tables=(Table("", ("", "by features", "by structure", "by chance"), rows),),
             ),
@@ -96,7 +93,7 @@ def _ranked(
 
 def _caption(case: SimilarCase) -> str:
     said = [] if case.answer is None else [f"{case.answer.name} {case.answer.probability:.2f}"]
-    said += [f"made for {case.label}"] if case.label else []
+    said += [f"class {case.label}"] if case.label else []
     said += [f"distance {case.distance:.3f}", f"SSIM {case.ssim:.3f}"]
     return ", ".join(said) + ("" if case.synthetic else ", a real image")
 
@@ -116,14 +113,14 @@ def _table(found: Explanation) -> Section:
     ]
     head = ("object", "rank by features", "distance", "rank by structure", "SSIM")
     left = ", ".join(f"{count:,} {reason}" for reason, count in found.excluded.items())
-    text = (f"Left out of the catalogue: {left}.",) if left else ()
+    text = (f"Not compared: {left}.",) if left else ()
     return Section("Both rankings", text, tables=(Table("Cases shown above", head, rows),))
 
 
 def _said(found: Explanation) -> str:
     if not found.answers:
         return "the image; the features have no classes"
-    return "taken for " + ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers[:3])
+    return "predicted: " + ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers[:3])
 
 
 def _nearest(found: Explanation) -> SimilarCase:

@@ -97,13 +97,13 @@ def _verdict(verdict: GateVerdict) -> Section:
         for one in verdict.clauses
     ]
     lines = statement(verdict)[1 + len(verdict.clauses) :]
-    table = Table("Clause by clause", ("clause", "state", "what was found"), rows, 3)
+    table = Table("Clauses", ("clause", "result", "finding"), rows, 3)
     return Section("Verdict", lines, tables=(table,))
 
 
 def _curves(judged: GateResult) -> Section:
     svg = score_curves(judged.scores, judged.verdict.threshold.value)
-    caption = "Share of images or patients at each score. The upright line is the threshold."
+    caption = "Share of images or patients at each score. The vertical line is the threshold."
     return Section("Scores", figures=(Figure(svg, caption),))
 
 
@@ -116,17 +116,17 @@ def _grid(shown: ReportData) -> Section:
         )
         for place in _spread(len(shown.images), _SHOWN)
     ]
-    return Section("Drawn images", pictures=tuple(pictures))
+    return Section("Generated images", pictures=tuple(pictures))
 
 
 def _pairs(shown: ReportData) -> Section:
     """Pairs of a synthetic image (left) and its most similar training image, by score band."""
     pictures = list(_picked(shown))
     text = (
-        "On the left the synthetic image, on the right the training image that scores highest with it: of"
-        " each band of scores some, the closest first. Red ones reach the threshold and were removed."
+        "Left: synthetic image; right: its training image with the highest score. Examples of each score"
+        " band, the closest first. Red pairs reach the threshold; their synthetic images were removed."
     )
-    return Section("Closest real images by band of scores", (text,), pictures=tuple(pictures))
+    return Section("Closest real images by score band", (text,), pictures=tuple(pictures))
 
 
 def _picked(shown: ReportData) -> Iterator[Picture]:

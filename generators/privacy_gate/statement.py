@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.verdict import GateSubject, GateVerdict
 
 _LIMITS = (
-    "The models that look were trained on no patient of these three sides: that is assumed. Checked is that"
-    " none was trained on just the holdout or the calibration part.",
-    "Copies are taken to be found as often as the controls are. A copy changed in another way, mirrored"
-    " for one, may be missed.",
-    "These tests do not prove that nothing of anybody can be learned from the images, and the label is no"
-    " statement of law.",
+    "The models are assumed to be trained on no patient of the three splits. It was checked that none was"
+    " trained on the holdout or calibration split.",
+    "Copies are assumed to be found as often as the positive controls. A copy altered in another way, such"
+    " as mirrored, may be missed.",
+    "These tests do not prove that nothing about a patient can be learned from the images, and the label is"
+    " no legal statement.",
 )
 
 
@@ -45,13 +45,13 @@ def undrawn(subject: GateSubject, needed: Sequence[str]) -> tuple[str, ...]:
     """Lines for a generator that was not sampled because no threshold could be calibrated."""
     return (
         _not_calibratable(needed),
-        "No image was drawn: none could have passed.",
+        "No image was sampled, because none could have passed.",
         *(f"{line}." for line in _subject(subject)),
     )
 
 
 def _not_calibratable(needed: Sequence[str]) -> str:
-    return f"Not calibratable: nothing can be promised, so nothing is. It would take {'; '.join(needed)}."
+    return f"Insufficient data: nothing can be claimed. Required: {'; '.join(needed)}."
 
 
 def _subject(subject: GateSubject) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def _threshold(verdict: GateVerdict) -> Clause:
         "Threshold",
         "met",
         f"scores of {limit.value:.7f} and more match; of {limit.patients:,} patients, each by the worst pair,"
-        f" {limit.overlooked:,} may lie below it, so that at most {verdict.terms.missed:.2%} are missed at"
+        f" {limit.overlooked:,} may score below it, so that at most {verdict.terms.missed:.2%} are missed at"
         f" 95 % ({limit.missed:.2%} at {CLAIMED:.1%})",
     )
 
@@ -89,7 +89,7 @@ def _threshold(verdict: GateVerdict) -> Clause:
 def _controls(verdict: GateVerdict) -> Clause:
     found = ", ".join(f"{name} {share:.2%}" for name, share in verdict.controls.items())
     state: ClauseState = "not_run" if verdict.threshold.needed or not verdict.controls else "met"
-    return Clause("Positive controls", state, f"patients of whom every copy is found: {found or 'none made'}")
+    return Clause("Positive controls", state, f"patients with all copies found: {found or 'no controls'}")
 
 
 def _matches(verdict: GateVerdict) -> Clause:
@@ -98,8 +98,8 @@ def _matches(verdict: GateVerdict) -> Clause:
         "Matches",
         "not_run" if verdict.threshold.needed else "met",
         f"{found.matches:,} of {found.images:,} images match a training patient, at most {found.upper:.3%} at"
-        f" 95 %; copies are at most {found.copy_rate:.3%} of what the generator makes, and at most"
-        f" {found.residual:.2e} of what is left when matches are removed, both bounds together at 95 %;"
+        f" 95 %; copies are at most {found.copy_rate:.3%} of all samples, and at most"
+        f" {found.residual:.2e} of those left when matches are removed, both bounds jointly at 95 %;"
         f" Rs: images link to {verdict.linked.errors:,} of {verdict.linked.of:,} training patients, at most"
         f" {verdict.linked.upper:.2%} at 95 %",
     )
@@ -124,12 +124,12 @@ def _decision(verdict: GateVerdict) -> Clause:
 def _holdout(verdict: GateVerdict) -> Clause:
     near, wrong, equal = verdict.attacks.closeness, verdict.false_match, verdict.equal_match
     if not near.patients:
-        return Clause("Holdout", "not_run", "there is nobody to compare with")
+        return Clause("Holdout", "not_run", "there is no patient to compare with")
     return Clause(
         "Holdout",
         "alarm" if near.alarm else "met",
-        f"{wrong.share:.3%} of the images match somebody of the holdout ({wrong.lower:.3%} to"
-        f" {wrong.upper:.3%}), {equal.share:.3%} somebody of as many training patients; {near.share:.1%} are"
+        f"{wrong.share:.3%} of the images match a holdout patient ({wrong.lower:.3%} to"
+        f" {wrong.upper:.3%}), {equal.share:.3%} one of as many training patients; {near.share:.1%} are"
         f" nearer to training than to holdout, at least {near.lower:.1%} at {TESTED:.1%}, {near.patients:,}"
         " patients each",
     )
@@ -142,25 +142,25 @@ def _membership(verdict: GateVerdict) -> Clause:
     return Clause(
         "Membership attack",
         "not_met" if attack.veto else "met",
-        f"at 1 % false positives it recognises {attack.recognised:,} of {attack.patients:,} training"
+        f"at 1 % false positives it recognizes {attack.recognised:,} of {attack.patients:,} training"
         f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at {TESTED:.1%});"
-        f" chance does so with {attack.chance:.2g}",
+        f" p = {attack.chance:.2g}",
     )
 
 
 def _extraction(verdict: GateVerdict) -> Clause:
     attempt = verdict.attacks.extraction
     if verdict.threshold.needed:
-        return Clause("Extraction", "not_run", "without a threshold nothing tells what came out")
-    blind = f"{attempt.extracted:,} training patients came out of blind draws twice"
+        return Clause("Extraction", "not_run", "without a threshold, extracted images cannot be recognized")
+    blind = f"{attempt.extracted:,} training patients were found twice in blind samples"
     if attempt.needed:
         state: ClauseState = "not_met" if attempt.veto else "not_run"
         # Blind extraction is evidence by itself, even if the test with hints could not run.
-        return Clause("Extraction", state, f"{blind}; with hints it needs {attempt.needed}")
+        return Clause("Extraction", state, f"{blind}; restoration needs {attempt.needed}")
     return Clause(
         "Extraction",
         "not_met" if attempt.veto else "met",
-        f"{blind}; of noised images {attempt.restored:,} of training and {attempt.restored_others:,} of"
-        f" holdout came out as themselves, of {attempt.hints:,} each; chance does so with"
+        f"{blind}; of {attempt.hints:,} noised images each, {attempt.restored:,} of training and"
+        f" {attempt.restored_others:,} of holdout were restored as the same patient; p ="
         f" {attempt.chance:.2g}",
     )

@@ -103,12 +103,10 @@ def figures_section(found: QualityResult, whose: str) -> Section:
     """
     if found.quality is None:
         return Section("Quality", (f"Not measured: {found.unmeasured}",))
-    section = quality_section(
-        found.quality, "all that were drawn, removed ones too" if found.of_all else whose
-    )
+    section = quality_section(found.quality, "all samples, including removed ones" if found.of_all else whose)
     capped = (
-        "The real images are of patients the generator did not learn from, and of the same classes where it"
-        f" has any. Of more than {MOST:,} images of a side, so many were compared, drawn at random."
+        "The real images are of patients that the generator was not trained on, of the same classes if it has"
+        f" any. At most {MOST:,} images of each set were compared, drawn at random."
     )
     return replace(section, text=(*section.text, capped))
 

@@ -36,26 +36,26 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     """
     near = found.fidelity
     rows = [
-        ("precision: share of synthetic images among the real ones", _told(near.precision)),
-        ("recall: share of real images among the synthetic ones", _told(near.recall)),
-        ("density: how crowded it is where synthetic images are, 1 as real ones", _told(near.density)),
+        ("precision: share of synthetic images near real ones", _told(near.precision)),
+        ("recall: share of real images near synthetic ones", _told(near.recall)),
+        ("density: density of real images around synthetic ones; 1 for real images", _told(near.density)),
         ("coverage: share of real images with a synthetic one nearby", _told(near.coverage)),
     ]
     return Section(
         "Quality",
         (
-            f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px beside"
+            f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px against"
             f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features} (digest"
             f" {found.features_digest}).",
-            "The Fréchet distance of two small sets is large whatever they show: hold the last two rows of"
-            " its table against each other. Figures in other networks' features, Inception's among them, are"
-            " on another scale.",
-            f"Intervals are 95 %; patients are drawn as wholes. Balls reach to the {NEAREST}rd nearest image"
+            "The Fréchet distance of two small sets is large for any content: compare the last two rows of"
+            " its table with each other. Values in features of other networks, such as Inception, are on"
+            " another scale.",
+            f"Intervals are 95 % and resample patients. The neighborhood is the {NEAREST}rd nearest image"
             f" (precision, recall) or the {NEAREST_DENSE}th (density, coverage).",
         ),
         figures=(Figure(draw(lambda axes: _shares(axes, found), width=8.4, height=1.9), "Shares of images"),),
         tables=(
-            Table("Like the real ones", ("", "value (95 % interval)"), rows),
+            Table("Similarity to real images", ("", "value (95 % interval)"), rows),
             _distances(found),
             _variety(found),
             _agreement(found),
@@ -85,9 +85,9 @@ def neighbours_section(
     return Section(
         "Nearest real images",
         (
-            f"{len(chosen)} synthetic images drawn at random, each on the left of the {NEIGHBOURS} real"
-            " images that are nearest in features, of those that quality is measured beside. This shows"
-            " patients: never publish it.",
+            f"{len(chosen)} random synthetic images, each to the left of the {NEIGHBOURS} real images that"
+            " are nearest in features, among those that quality is measured against. Contains PHI: never"
+            " publish it.",
         ),
         pictures=tuple(pictures),
     )
@@ -115,11 +115,11 @@ def _distances(found: Quality) -> Table:
             _told(one.distance, 4),
         ),
         (
-            "half of the real ones and as many synthetic ones",
+            "half of the real images and as many synthetic ones",
             f"{one.size:,} / {one.size:,}",
             f"{one.matched:.4f}",
         ),
-        ("two halves of the real ones", f"{one.size:,} / {one.size:,}", f"{one.real:.4f}"),
+        ("two halves of the real images", f"{one.size:,} / {one.size:,}", f"{one.real:.4f}"),
     ]
     return Table("Fréchet distance", ("", "images", "distance"), rows)
 
@@ -136,7 +136,7 @@ def _variety(found: Quality) -> Table:
 def _agreement(found: Quality) -> Table:
     caption = "Class agreement of a linear classifier of the features"
     if not found.agreement:
-        return Table(caption, ("",), [(f"Not made: {found.agreement_not_run}.",)])
+        return Table(caption, ("",), [(f"Not run: {found.agreement_not_run}.",)])
     rows = [
         (
             f"{_TRAINED[one.trained_on]}",

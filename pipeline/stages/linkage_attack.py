@@ -77,8 +77,8 @@ def attack_release(context: RunContext, section: Overlap, earlier: EarlierReleas
 _NOT_RUN: Final = GateSummary(
     "linkage attack",
     "not_run",
-    "No attack on the released images was made. The policy's section overlap or the command"
-    " attack linkage makes one.",
+    "No linkage attack was run on the released images. The policy section overlap or the command"
+    " attack linkage runs one.",
 )
 _NO_LINKS: Final = GateSummary(
     "linkage attack",
@@ -193,6 +193,6 @@ def attack_gate(state: State) -> GateSummary:
         return _NO_LINKS if found.images else _NOT_RUN
     bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
     told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
-    told += [f"Images that took part in no attack: {left:,}."] if left else []
+    told += [f"Images in no attack: {left:,}."] if left else []
     told.append("Another attack may link more.")
     return GateSummary("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))

@@ -342,10 +342,10 @@ def overlap_gate(state: State, section: Overlap | None) -> GateSummary:
         return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")
     compared = OVERLAP.load(state)
     if compared is None or not compared.releases:
-        return GateSummary(name, "not_run", "The registry holds no release of another name to compare with.")
+        return GateSummary(name, "not_run", "The registry contains no release of another name to compare with.")
     found = f"Compared with {compared.releases} earlier releases: {compared.patients} patients match"
     if compared.patients:
-        found += f", if only possibly ({section.action}, {compared.objects} objects)"
+        found += f", strictly or possibly ({section.action}, {compared.objects} objects)"
     found += "."
     if compared.miss is not None and not compared.patients:
         found += f" The probability of missing a patient who is in both is at most {compared.miss:.1%}."

@@ -395,9 +395,9 @@ def small_groups_gate(state: State, rules: KAnonymity) -> GateSummary:
         detail = "Disclosure risk by rare combinations was not measured."
         return GateSummary("small groups", "not_run", detail)
     detail = (
-        f"{found.patients} patients in {found.groups} groups by all that the tables say of them, the smallest"
+        f"{found.patients} patients in {found.groups} groups by the values of the tables, the smallest"
         f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.least}."
-        " Moved dates in tables, headers and images were not measured."
+        " Shifted dates in tables, headers and images were not measured."
     )
     if not found.few:
         return GateSummary("small groups", "passed", detail)

@@ -194,13 +194,13 @@ def sampling_counts(drawn: SamplingResult) -> tuple[tuple[str, str], ...]:
     verdict = drawn.judged.verdict
     return (
         ("Verdict", verdict.state),
-        ("Drawn (n)", f"{verdict.images:,}"),
+        ("Generated (n)", f"{verdict.images:,}"),
         ("Match (k)", f"{verdict.matches:,}"),
         ("Bound (U)", f"{verdict.upper:.3%}"),
-        ("Copies drawn, at most", f"{verdict.copy_rate:.3%}"),
-        ("Copies left, at most", f"{verdict.residual:.1e}"),
-        ("Asked for", f"{sum(drawn.wanted):,}"),
-        ("Fit to give", f"{len(drawn.chosen):,}"),
+        ("Copies generated, at most", f"{verdict.copy_rate:.3%}"),
+        ("Copies remaining, at most", f"{verdict.residual:.1e}"),
+        ("Requested", f"{sum(drawn.wanted):,}"),
+        ("Accepted", f"{len(drawn.chosen):,}"),
     )
 
 

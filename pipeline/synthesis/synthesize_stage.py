@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 32
 _SHOWN: Final = 32
-_MEASURED: Final = "those made for the release, before any review"
-_MATCHED_NOBODY: Final = "those that match nobody; none is released"
+_MEASURED: Final = "generated for the release, before any review"
+_MATCHED_NOBODY: Final = "without a match; none is released"
 _UNRELEASED: Final = "no synthetic image is released."
 
 
@@ -440,7 +440,7 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
         return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")
     unlabelled = _unlabelled(state)
     if facts is None:
-        nothing = "The policy replaces images, and there was none to replace."
+        nothing = "The policy replaces images, but there was none to replace."
         return GateSummary(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
     told, sound = [f"{facts.replaced} images were dropped."], not unlabelled
     if facts.state == "passed":
@@ -450,7 +450,7 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
         told.append(f"No synthetic image is released: the verdict is {facts.state}.")
         sound = False
     if facts.state == "passed" and facts.released < facts.asked:
-        told.append(f"{facts.asked - facts.released} are missing of those asked for.")
+        told.append(f"{facts.asked - facts.released} of the requested images are missing.")
         sound = False
     told += [unlabelled] if unlabelled else []
     return GateSummary(name, "passed" if sound else "flagged", " ".join(told))
@@ -463,7 +463,7 @@ def _unlabelled(state: State) -> str:
         return ""
     if not replaced.named:
         return (
-            "No file of the table is an image of this release: none of the"
-            f" {replaced.unlabelled} images could be replaced by its label."
+            "No file of the table is an image of this release:"
+            f" {replaced.unlabelled} images could not be replaced by label."
         )
-    return f"The table gives no label to {replaced.unlabelled} images, and they were not replaced."
+    return f"{replaced.unlabelled} images without a label in the table were not replaced."

@@ -321,7 +321,7 @@ def test_the_statement_contains_every_number_and_no_legal_claim() -> None:
     found = simulated()
     said = "\n".join(statement(found))
     for part in ("aa", "bb", "cc", f"{found.threshold.value:.7f}", "0 of 3,000 images", "0.100%", "Rs:",
-                 "holdout", "at 1 % false positives", "of 300 training", LABEL, "no statement of law",
+                 "holdout", "at 1 % false positives", "of 300 training", LABEL, "no legal statement",
                  f"{CLAIMED:.1%}"):  # fmt: skip
         assert part in said, part
     assert len(found.clauses) == 7

@@ -115,7 +115,7 @@ def test_too_few_patients_are_reported_instead_of_metrics() -> None:
 def test_an_unmeasurable_metric_reports_its_reason() -> None:
     table = figures_section(measured(12, 40, np.zeros(12, np.int64)), "some").tables[-1]
     assert table.caption.startswith("Class agreement")
-    assert str(table.rows[0][0]).startswith("Not made: fewer than two classes")
+    assert str(table.rows[0][0]).startswith("Not run: fewer than two classes")
 
 
 @pytest.mark.parametrize("nearest", [True, False])

@@ -194,7 +194,7 @@ def test_without_an_earlier_release_only_the_embeddings_are_kept(
     make: Make, tmp_path: Path, models: dict[str, Models]
 ) -> None:
     result = go(make("first"))
-    assert gate(result) == ("not_run", "The registry holds no release of another name to compare with.")
+    assert gate(result) == ("not_run", "The registry contains no release of another name to compare with.")
     assert Registry(tmp_path / "registry").missing("first", "1.0", models["now"].identity) == 0
 
 
@@ -204,7 +204,7 @@ def test_patients_of_earlier_releases_are_flagged_and_pairs_stay_private(make: M
     result = go(policy)
     assert result.ending == "published"
     assert gate(result)[0] == "flagged"
-    assert "3 patients match, if only possibly (flag, 6 objects)" in gate(result)[1]
+    assert "3 patients match, strictly or possibly (flag, 6 objects)" in gate(result)[1]
     checks = [row.check_overlap for row in read_rows(policy.output)]
     assert (checks.count("flagged"), len(checks)) == (6, 12)
     rows = pq.read_table(workspace_of(policy).pairs).to_pylist()

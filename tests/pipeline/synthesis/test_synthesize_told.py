@@ -57,10 +57,10 @@ def test_the_evidence_distinguishes_generated_from_remaining_copies(
 
 
 FIGURES = (
-    "Like the real ones",
-    "precision: share of synthetic images among the real ones",
+    "Similarity to real images",
+    "precision: share of synthetic images near real ones",
     "Fréchet distance",
-    "two halves of the real ones",
+    "two halves of the real images",
     "Variety, over all pairs of some images",
     "Class agreement of a linear classifier of the features",
 )
@@ -71,8 +71,8 @@ def test_the_report_of_all_classes_has_every_quality_metric_with_its_interval(ma
     done(policy)
     report = report_of(policy)
     assert [name for name in FIGURES if name not in report] == []
-    assert "8 synthetic images (those made for the release, before any review) of 32 px" in report
-    assert "beside 110 real ones of 110 patients" in report
+    assert "8 synthetic images (generated for the release, before any review) of 32 px" in report
+    assert "against 110 real ones of 110 patients" in report
     assert re.search(r"real images of other patients 110 0\.\d+ \(0\.\d+ to [01]\.\d+\)", report)
 
 
@@ -80,14 +80,14 @@ def test_for_one_class_its_real_images_are_compared_without_class_agreement(
     released: tuple[Policy, RunResult],
 ) -> None:
     report = report_of(released[0])
-    assert "beside 55 real ones of 55 patients" in report
-    assert "Not made: fewer than two classes have images" in report
+    assert "against 55 real ones of 55 patients" in report
+    assert "Not run: fewer than two classes have images" in report
 
 
 def test_with_too_few_released_images_all_generated_ones_are_measured(
     released: tuple[Policy, RunResult],
 ) -> None:
-    assert "29 synthetic images (all that were drawn, removed ones too)" in report_of(released[0])
+    assert "29 synthetic images (all samples, including removed ones)" in report_of(released[0])
 
 
 def test_with_too_few_real_images_the_report_gives_a_reason_instead_of_metrics(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _INTERVALS = (
-    "Intervals are 95 %, from 10,000 draws of patients with replacement: images of one patient are alike, so"
-    " it is patients that are drawn."
+    "Intervals are 95 %, from 10,000 bootstrap draws of patients, because images of one patient are not"
+    " independent."
 )
 
 
@@ -27,7 +27,7 @@ def evaluation_page(found: Evaluation) -> bytes:
     left = " ".join(excluded_lines(found.excluded))
     page = Page(
         kind="Evaluation",
-        title="How well the images tell who the patient is",
+        title="Re-identification of patients by their images",
         lede=f"Measured with: {found.models['retrieval']} ({found.models['modality']})"
         + (", pairs scored by a verification model." if pairs.score == "verifier" else "."),
         tiles=(
@@ -50,13 +50,13 @@ def evaluation_page(found: Evaluation) -> bytes:
 def _search(found: RetrievalMetrics, other_day: RetrievalMetrics | None) -> Section:
     rows = [_retrieval_row("all mates", found)]
     if other_day is not None:
-        rows.append(_retrieval_row("mates of another day only", other_day))
+        rows.append(_retrieval_row("only mates of another day", other_day))
     return Section(
-        "Searching with one image",
+        "Search with one image",
         (
             "Every image that has a mate (another image of its patient) is compared with all others. P@1:"
             " the nearest is a mate. R-precision: share of mates among the R nearest, of R mates. mAP@R: the"
-            " same, with those that come first counting more.",
+            " same, with more weight for the first.",
             _INTERVALS,
         ),
         tables=(Table("Retrieval, with intervals", ("", "queries", "P@1", "mAP@R", "R-precision"), rows),),
@@ -85,7 +85,7 @@ def _pairs(found: VerificationMetrics) -> Section:
         )
         text.append(
             f"The threshold was set by {whose} for a false match rate of {made.target:g} between patients."
-            " Pairs of one patient and of two weigh the same below."
+            " Below, pairs of one patient and of two have equal weight."
         )
         if made.insufficient_data:
             text.append(f"That rate is an estimate without a bound: {made.insufficient_data}.")
@@ -94,11 +94,11 @@ def _pairs(found: VerificationMetrics) -> Section:
         rows = [(told, number(getattr(made, one), made.intervals.get(one))) for one, told in names.items()]
         tables.append(Table("Decisions at the threshold, with intervals", ("", "value"), rows))
     return Section(
-        "Comparing two images",
+        "Comparison of two images",
         tuple(text),
         figures=(
-            Figure(draw(lambda axes: _trade(axes, found)), "Errors of one kind against errors of the other"),
-            Figure(draw(lambda axes: _rates(axes, found)), "Both rates of error by threshold"),
+            Figure(draw(lambda axes: _trade(axes, found)), "False non-match rate by false match rate"),
+            Figure(draw(lambda axes: _rates(axes, found)), "Both error rates by threshold"),
         ),
         tables=tuple(tables),
     )

@@ -22,8 +22,8 @@ def linkage_page(found: Linkage) -> bytes:
     worst = found.worst
     page = Page(
         kind="Linkage attack",
-        title="Whom the look of the images gives away",
-        lede=f"Measured with: {found.model} ({found.modality}), cosine similarity, nearest neighbour"
+        title="Patients linked by their images",
+        lede=f"Measured with: {found.model} ({found.modality}), cosine similarity, nearest neighbor"
         " (Holub et al. 2023).",
         tiles=(
             ("Rs, whole images", f"{found.whole.rs.share:.2f}"),
@@ -46,7 +46,7 @@ def linkage_page(found: Linkage) -> bytes:
 
 def _verdict(worst: Rate) -> str:
     return (
-        f"{worst.errors:,} of {worst.of:,} patients were linked by the look of their images alone"
+        f"{worst.errors:,} of {worst.of:,} patients were linked by their images only"
         f" (at most {100 * worst.upper:.1f} % at 95 % confidence). Another attack may link more."
     )
 
@@ -55,7 +55,7 @@ def _rates(found: Linkage) -> Section:
     mates = (
         "The dataset was attacked with itself: an image is never its own mate."
         if found.itself
-        else "Patients of the background that are not in the release stay in it, as they would in life."
+        else "Patients of the background who are not in the release are included."
     )
     rows = [
         (
@@ -70,11 +70,12 @@ def _rates(found: Linkage) -> Section:
     ]
     head = ("", "Rs", "linked", "95 % interval", "upper bound")
     return Section(
-        "Rs with everything the attacker has",
+        "Rs with all images of the attacker",
         (
-            "The attacker knows who is in the background and gives each probe to the patient of the most"
-            " similar background image. Rs is the share of patients with a probe that went to them. " + mates,
-            "The interval is from 10,000 draws of patients; the upper bound is exact (Clopper and Pearson).",
+            "The attacker knows the patients of the background and assigns each probe to the patient of the"
+            " most similar background image. Rs is the share of patients to whom a probe of theirs was"
+            " assigned. " + mates,
+            "The interval resamples patients (10,000 draws); the upper bound is exact (Clopper and Pearson).",
         ),
         tables=(Table("Rs", head, rows),),
     )
@@ -110,7 +111,7 @@ def _drawn(name: str, one: LinkageAttack) -> Section:
         f"Random draws, {name}",
         (
             f"{REPEATS} draws of each setting: one background image of each patient, the others (or those of"
-            " the other dataset) as probes. Boxes: median and quartiles; whiskers: least and most.",
+            " the other dataset) as probes. Boxes: median and quartiles; whiskers: minimum and maximum.",
         ),
         figures=tuple(figures),
         tables=(Table("Rs by patients and probes", head, rows),),
@@ -144,9 +145,9 @@ def _sides(found: Linkage) -> Section:
         else {"attacked": found.release, "background": found.background}
     )
     rows = [(name, f"{one.images:,}", f"{one.patients:,}", _left_out(one)) for name, one in sides.items()]
-    cropped = f"Of {found.without_crop:,} images there is no central crop."
+    cropped = f"{found.without_crop:,} images have no central crop."
     return Section(
-        "What was compared",
+        "Compared images",
         (cropped,) if found.without_crop else (),
         tables=(Table("Images compared", ("", "images", "patients", "left out"), rows),),
     )
@@ -161,10 +162,15 @@ def _guidelines(found: tuple[Guideline, ...]) -> Section:
         (f"{one.code} {one.name}", Mark(one.result.replace("_", " "), _TONES[one.result]), one.why)
         for one in found
     ]
-    table = Table("Guidelines with how the release stands", ("guideline", "stands", "why"), rows, texts=3)
+    table = Table(
+        "Guidelines and whether the release meets them", ("guideline", "result", "reason"), rows, texts=3
+    )
     return Section(
         "Guidelines A1 to A7",
-        ("What is asked of slides released as de facto anonymous data, by policy, manifest and attack.",),
+        (
+            "Requirements for slides released as de facto anonymous data, checked by policy, manifest and"
+            " attack.",
+        ),
         tables=(table,),
     )
 
