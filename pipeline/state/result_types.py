@@ -126,9 +126,9 @@ class Attacked:
     @property
     def told(self) -> str:
         """Sentence for the public report."""
-        who = "with two images or more" if self.background == "itself" else "who are in earlier releases too"
+        who = "with two images or more" if self.background == "itself" else "who are also in earlier releases"
         return (
-            f"Linked by the look of a {self.modality}, of patients {who}: {self.rate.errors:,} of"
+            f"Linked by their {self.modality}s, of patients {who}: {self.rate.errors:,} of"
             f" {self.rate.of:,} (Rs {self.rate.share:.3f}, at most {self.rate.upper:.1%} at 95 % confidence)."
         )
 

@@ -172,13 +172,13 @@ def test_the_page_is_deterministic(summary: Make) -> None:
 def test_guidelines_are_shown_with_status_and_reason(summary: Make) -> None:
     guidelines = (
         Guideline("A2", "Dissociate from patient records", "not_met", "The link <stays>."),
-        Guideline("A7", "Contract", "needs_review", "A licence is stated."),
+        Guideline("A7", "Contract", "needs_review", "A license is stated."),
     )
     page = render_report(summary(guidelines=guidelines), signer=None)
     outline(page)
     shown = text(page)
     assert "A2 Dissociate from patient records ✕ not met The link &lt;stays&gt;." in shown
-    assert "A7 Contract ? needs review A licence is stated." in shown
+    assert "A7 Contract ? needs review A license is stated." in shown
     assert "Guidelines A1" not in text(render_report(summary(), signer=None))
 
 

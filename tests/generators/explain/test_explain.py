@@ -251,7 +251,7 @@ def test_the_most_similar_image_is_first_and_shown(place: Path, tmp_path: Path) 
     assert len(found["by_features"]) == len(found["by_structure"]) == 3
     page = (tmp_path / "out/explanation.html").read_text()
     assert page.count('src="data:image/png;base64,') == 7
-    assert "never publish" in page
+    assert "Never publish" in page
     assert not re.search(r"url\((?!#)|@import|https?://|<script|<link", page)
     for written in (page, (tmp_path / "out/explanation.json").read_text(), json.dumps(found)):
         assert "secret" not in written

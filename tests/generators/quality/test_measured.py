@@ -73,7 +73,7 @@ def test_images_above_the_limit_are_sampled_and_others_not_read(
 
 
 def test_the_comparison_limit_is_stated() -> None:
-    assert "Of more than 1,000 images of a side" in figures_section(measured(12, 24), "some").text[-1]
+    assert "At most 1,000 images of each set" in figures_section(measured(12, 24), "some").text[-1]
 
 
 def test_the_metrics_are_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -364,7 +364,7 @@ def test_a_release_is_attacked_with_earlier_ones_that_share_pseudonyms(make: Mak
     keys = "{file: ./release.key, scope: project}"
     go(make("first", keys=keys))
     told = attack(go(make("second", keys=keys)))[1]
-    assert "who are in earlier releases too: 3 of 3 (Rs 1.000" in told
+    assert "who are also in earlier releases: 3 of 3 (Rs 1.000" in told
 
 
 def test_an_earlier_release_with_other_pseudonyms_is_no_background(make: Make) -> None:
@@ -391,7 +391,7 @@ def test_images_without_embeddings_are_reported_by_the_attack(make: Make, tmp_pa
     data.save_as(tmp_path / "more" / "2.dcm")
     result, told = attack(go(make("third", inputs=f"[{tmp_path / 'more'}]")))
     assert result == "flagged"
-    assert "took part in no attack: 1." in told
+    assert "Images in no attack: 1." in told
 
 
 def test_a_run_killed_during_the_attack_gives_the_same_bytes(

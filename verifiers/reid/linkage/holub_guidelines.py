@@ -185,16 +185,16 @@ def _metadata(facts: ChecklistFacts) -> tuple[Standing, str]:
         return _NEEDS, " ".join(f"{one}." for one in told)
     return (
         "met",
-        "Identifying metadata went by rule, and a search of every file for what is known found none.",
+        "Identifying metadata was removed by rule, and a search of every file found no known identifier.",
     )
 
 
 def _records(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.anonymous:
-        return "not_met", "The link to the patients stays with the holder: the release is personal data."
+        return "not_met", "The data controller keeps the link to the patients: the release is personal data."
     return _NEEDS, (
-        "The key is gone, and with it the link. The originals must be dissociated from the patients' records"
-        " as well, or a contract must keep recipients from them."
+        "The key is destroyed, and with it the link. The originals must also be dissociated from the patients'"
+        " records, or a contract must deny recipients access to them."
     )
 
 
@@ -202,16 +202,16 @@ def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[
     told = _told(linked)
     if facts.found_before:
         return "not_met", (
-            f"{facts.found_before:,} objects have pixels that earlier releases hold: their records count as"
-            f" linked. {told}"
+            f"{facts.found_before:,} objects have the same pixels as objects of earlier releases: their records"
+            f" count as linked. {told}"
         )
     if facts.matched:
         return "not_met", (
-            f"{facts.matched:,} objects are of patients whom a model finds in earlier releases, if only"
+            f"{facts.matched:,} objects are of patients who match patients of earlier releases, strictly or"
             f" possibly. {told}"
         )
     if linked is not None and linked.errors:
-        return "not_met", f"{told} Records of patients who are in both count as linked."
+        return "not_met", f"{told} Records of patients in both count as linked."
     # Fail closed: met only if every object was compared and an attack bounds Rs.
     if facts.uncompared or linked is None:
         compared = (
@@ -222,13 +222,13 @@ def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[
         return _NEEDS, f"{compared} {told}"
     if facts.undecided:
         return _NEEDS, (
-            f"Of {facts.undecided:,} objects it cannot be told whether their patients are in earlier"
-            f" releases. {told}"
+            f"For {facts.undecided:,} objects the comparison of their patients with earlier releases is"
+            f" inconclusive. {told}"
         )
     if left:
-        return _NEEDS, f"{told} {left:,} images took no part in it."
+        return _NEEDS, f"{told} {left:,} images were not part of it."
     if linked.upper > MOST_LINKED:
-        return _NEEDS, f"{told} That is too few patients to bound what an attack would link."
+        return _NEEDS, f"{told} These are too few patients to bound the success of an attack."
     return "met", f"No object has the pixels of one in the registry. {told}"
 
 
@@ -238,9 +238,9 @@ def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
     if linked is not None and linked.errors:
         return "not_met", _told(linked)
     if facts.without_block:
-        return _NEEDS, f"Of {facts.without_block:,} slides the block is not known."
+        return _NEEDS, f"The block of {facts.without_block:,} slides is not known."
     return _NEEDS, (
-        f"{facts.shared_blocks:,} of {facts.blocks:,} blocks have several slides here. What is left of the"
+        f"{facts.shared_blocks:,} of {facts.blocks:,} blocks have several slides here. Other slides of the"
         " blocks must not be released elsewhere."
     )
 
@@ -253,25 +253,25 @@ def _inference() -> tuple[Standing, str]:
 def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
     if facts.patients < _FEW:
         return "not_met", (
-            f"{facts.patients:,} patients: of so few, whoever is known to be among them can be told apart."
+            f"{facts.patients:,} patients: in so small a group, a person known to be in it can be distinguished."
         )
     return _NEEDS, (
-        f"{facts.patients:,} patients. Whether they come from a population that is small was not measured."
+        f"{facts.patients:,} patients. Whether they come from a small population was not measured."
     )
 
 
 def _contract(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.licence:
-        return "not_met", "The policy states no licence."
+        return "not_met", "The policy states no license."
     return _NEEDS, (
-        "A licence is stated. It must forbid identifying anyone, and recipients must actively agree to it."
+        "A license is stated. It must forbid re-identification, and recipients must actively agree to it."
     )
 
 
 def _told(linked: Rate | None) -> str:
     if linked is None:
-        return "Whether the look of images links patients to other data was not attacked."
+        return "No linkage attack was run on the images."
     return (
-        f"An attack by the look of the images linked {linked.errors:,} of {linked.of:,} patients to other"
+        f"A linkage attack on the images linked {linked.errors:,} of {linked.of:,} patients to other"
         f" images of theirs (at most {100 * linked.upper:.1f} % at 95 % confidence)."
     )
