@@ -193,8 +193,8 @@ def _records(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.anonymous:
         return "not_met", "The data controller keeps the link to the patients: the release is personal data."
     return _NEEDS, (
-        "The key is destroyed, and with it the link. The originals must also be dissociated from the patients'"
-        " records, or a contract must deny recipients access to them."
+        "The key is destroyed, and with it the link. The originals must also be dissociated from the"
+        " patients' records, or a contract must deny recipients access to them."
     )
 
 
@@ -202,8 +202,8 @@ def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[
     told = _told(linked)
     if facts.found_before:
         return "not_met", (
-            f"{facts.found_before:,} objects have the same pixels as objects of earlier releases: their records"
-            f" count as linked. {told}"
+            f"{facts.found_before:,} objects have the same pixels as objects of earlier releases: their"
+            f" records count as linked. {told}"
         )
     if facts.matched:
         return "not_met", (
@@ -253,7 +253,7 @@ def _inference() -> tuple[Standing, str]:
 def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
     if facts.patients < _FEW:
         return "not_met", (
-            f"{facts.patients:,} patients: in so small a group, a person known to be in it can be distinguished."
+            f"{facts.patients:,} patients: in so small a group, a known member can be distinguished."
         )
     return _NEEDS, (
         f"{facts.patients:,} patients. Whether they come from a small population was not measured."
