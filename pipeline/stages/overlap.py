@@ -342,7 +342,9 @@ def overlap_gate(state: State, section: Overlap | None) -> GateSummary:
         return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")
     compared = OVERLAP.load(state)
     if compared is None or not compared.releases:
-        return GateSummary(name, "not_run", "The registry contains no release of another name to compare with.")
+        return GateSummary(
+            name, "not_run", "The registry contains no release of another name to compare with."
+        )
     found = f"Compared with {compared.releases} earlier releases: {compared.patients} patients match"
     if compared.patients:
         found += f", strictly or possibly ({section.action}, {compared.objects} objects)"

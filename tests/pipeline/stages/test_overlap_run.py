@@ -357,7 +357,7 @@ def attack(result: RunResult) -> tuple[str, str]:
 def test_a_release_is_attacked_with_itself_using_stored_embeddings(make: Make) -> None:
     result, told = attack(go(make("first")))
     assert result == "flagged"
-    assert "by the look of a radiograph, of patients with two images or more: 6 of 6 (Rs 1.000" in told
+    assert "Linked by their radiographs, of patients with two images or more: 6 of 6 (Rs 1.000" in told
 
 
 def test_a_release_is_attacked_with_earlier_ones_that_share_pseudonyms(make: Make) -> None:
