@@ -100,9 +100,9 @@ def _lines(found: Evaluation, output: Path | None) -> list[str]:
     if output is not None:
         lines.append("Written: results.json and evaluation.html.")
         if (output / CALIBRATION).is_file():
-            lines.append("calibration.json beside them is for comparisons by the same models.")
+            lines.append("calibration.json is for comparisons with the same models.")
         else:
             lines.append(
-                "No calibration.json: a model learned from these images, or nobody has two exposures."
+                "No calibration.json: a model was trained on these images, or no patient has two exposures."
             )
     return lines

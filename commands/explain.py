@@ -82,7 +82,7 @@ def explain(
 
 def _lines(found: Explanation) -> list[str]:
     answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers)
-    lines = [f"Taken for: {answers}." if answers else "The features have no classes."]
+    lines = [f"Prediction: {answers}." if answers else "The features have no classes."]
     lines.append(f"{found.images:,} images of the catalogue compared by {found.model}.")
     lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
     for one in found.by_features:

@@ -130,7 +130,7 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapReques
             "Name either datasets, or --labels and --images", "For the splits of a table give the last two"
         )
     if len(datasets) > len(_LETTERS) or (datasets and len(datasets) < 2):
-        raise UsageError(f"Between two and {len(_LETTERS)} datasets can be compared", "Compare them by turns")
+        raise UsageError(f"Between two and {len(_LETTERS)} datasets can be compared", "Compare them in turn")
     labels = tuple(options[f"labels_{letter}"] for letter in _LETTERS)
     if any(one is not None for one in labels[len(datasets) :]):
         raise UsageError("There is a table for a dataset that is not named", "Leave it out")
@@ -173,5 +173,5 @@ def _lines(found: Overlap, asked: OverlapRequest) -> list[str]:
         lines += [f"The false match rate is {limit.insufficient_data}."] if limit.insufficient_data else []
     lines += [one.verdict.sentence for one in found.comparisons]
     if asked.output is not None:
-        lines.append("Written: pairs.parquet, pairs.html and overlap.json. They show patients: keep them.")
+        lines.append("Written: pairs.parquet, pairs.html and overlap.json. They contain PHI.")
     return lines

@@ -92,6 +92,6 @@ def keygen(file: Path, signing: bool, *, as_json: bool, **_: Any) -> int:
 
         generate_release_key(file)
     print_result(
-        as_json, {"file": str(file)}, f"Wrote {file}. Keep it safe: who holds it can link the release."
+        as_json, {"file": str(file)}, f"Wrote {file}. Keep it safe: it links the release to patients."
     )
     return 0

@@ -74,9 +74,7 @@ def wipe(slides: tuple[Path, ...], yes: bool, *, as_json: bool, **_: Any) -> int
     done = wipe_slides(slides)
     refused = sum(done.refused.values())
     code = 1 if refused else 0
-    lines = [
-        f"{done.wiped} slides wiped, {refused} refused and left as they were. None of them is a release."
-    ]
+    lines = [f"{done.wiped} slides wiped, {refused} refused and unchanged. Wiped slides are not a release."]
     lines += [f"  {count}  {rule}" for rule, count in done.refused.items()]
     print_result(as_json, {"wiped": done.wiped, "refused": done.refused, "exit_code": code}, "\n".join(lines))
     return code
@@ -176,7 +174,7 @@ def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_
     from medsanitize.release.registry import Registry
 
     affected = Registry(folder).remove(name, version)
-    lines = [f"Removed {name} {version}. Releases that lean on it: {len(affected)}"]
+    lines = [f"Removed {name} {version}. Releases that depend on it: {len(affected)}"]
     lines += [f"  {one.entry.name} {one.entry.version}: {one.shared:,} shared objects" for one in affected]
     print_result(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
     return 0

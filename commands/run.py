@@ -153,7 +153,7 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
     if decisions is not None:
         taken = apply_decisions(loaded, decisions)
         facts: dict[str, Any] = {"decisions": taken.decisions, "objects": taken.objects}
-        told = f"{taken.decisions:,} decisions taken; {taken.objects:,} objects will be sanitised again."
+        told = f"{taken.decisions:,} decisions stored; {taken.objects:,} objects will be sanitized again."
         told += " The release is approved." if taken.approved and not taken.objects else ""
         told += f"\nNow run again: medsanitize run {policy}"
         print_result(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
@@ -164,9 +164,9 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
     facts = {"ending": made.ending, "digest": made.digest, "doubts": made.doubts, "sampled": made.sampled}
     facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
     told = (
-        f"{made.doubts:,} in doubt, {made.quarantined:,} quarantined, {made.sampled:,} in the sample."
+        f"{made.doubts:,} review items, {made.quarantined:,} quarantined, {made.sampled:,} in the sample."
         f"\nOpen in a browser: {made.pages[0]}"
-        "\nIt shows values of patients: it is for the holder alone, and belongs where it lies."
+        "\nIt contains PHI; do not copy it out of the state folder."
     )
     pages = [str(page) for page in made.pages]
     print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, told)

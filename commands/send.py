@@ -61,9 +61,9 @@ def send(
 
 
 def _lines(sent: SendResult) -> str:
-    lines = [f"{sent.sent:,} of {sent.objects:,} objects sent; {sent.there:,} were there already."]
+    lines = [f"{sent.sent:,} of {sent.objects:,} objects sent; {sent.there:,} were present before."]
     if sent.changed:
-        lines.append(f"{sent.changed:,} of them were taken with changes that the PACS made.")
+        lines.append(f"{sent.changed:,} of them were stored with changes by the PACS.")
     if sent.others:
         lines.append(f"{sent.others:,} objects are not DICOM and were not sent.")
     lines += [f"  {count:,} refused: {answer}" for answer, count in sent.refused.items()]

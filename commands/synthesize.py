@@ -108,26 +108,26 @@ def _lines(found: Synthesis) -> list[str]:
     lines = [*statement(drawn.judged.verdict)]
     removed = int((~drawn.judged.kept).sum())
     lines.append(
-        f"{len(drawn.first):,} images were drawn and judged, {removed:,} of them removed;"
-        f" {drawn.again:,} were drawn in place of those, {drawn.refused:,} removed."
+        f"{len(drawn.first):,} images were generated and judged, {removed:,} of them removed;"
+        f" {drawn.again:,} were generated to replace them, {drawn.refused:,} removed."
     )
     if drawn.shortfall:
-        lines.append(f"{drawn.shortfall:,} of the {sum(drawn.wanted):,} images asked for are missing.")
+        lines.append(f"{drawn.shortfall:,} of the {sum(drawn.wanted):,} requested images are missing.")
     if not found.traced:
         lines.append(
-            "Nothing in the generator's folder confirms that the training split is all that it learnt from:"
-            " nobody else was compared."
+            "The generator's folder does not confirm that it was trained on the training split only:"
+            " other patients were not compared."
         )
     lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
     if found.measured.unmeasured:
         lines.append(f"Quality was not measured: {found.measured.unmeasured}")
     elif found.measured.of_all:
         lines.append(
-            "Quality is that of all images that were drawn, removed ones too: few or none are written."
+            "Quality is that of all generated images, removed ones included: few or none are written."
         )
     lines.append(
-        f"Written: {found.written:,} images, verdict.json, and synthesis.html, which shows patients: keep it."
+        f"Written: {found.written:,} images, verdict.json, and synthesis.html, which contains PHI."
         if found.written
-        else "Written: no image; verdict.json, and synthesis.html, which shows patients: keep it."
+        else "Written: no image; verdict.json, and synthesis.html, which contains PHI."
     )
     return lines

@@ -134,9 +134,9 @@ def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_js
     code = 1 if made.excluded else 0
     counts = made.counts
     lines = [
-        f"A {kind} model by the recipe {recipe}: {counts['fit_images']:,} images of"
+        f"A {kind} model with the recipe {recipe}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
-        f" {counts['validation_patients']:,} kept back to {purpose}.",
+        f" {counts['validation_patients']:,} held out to {purpose}.",
         *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
         f"Digest of the model: {made.digest}",
     ]
@@ -197,7 +197,7 @@ def train_generator(
 
     if pipeline is not None and prediction is not None:
         raise UsageError(
-            "--prediction means nothing with --pipeline: a denoiser goes on predicting what it learned to",
+            "--prediction has no effect with --pipeline: the denoiser keeps its prediction target",
             "Leave one of them out",
         )
     check_extra("generate")
@@ -214,9 +214,9 @@ def train_generator(
         return code
     counts = made.counts
     lines = [
-        f"A generator by the recipe {chosen.name}: {counts['fit_images']:,} images of"
+        f"A generator with the recipe {chosen.name}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {len(made.classes)} classes; {counts['held_images']:,} images"
-        f" of {counts['held_patients']:,} kept back to measure on.",
+        f" of {counts['held_patients']:,} held out for the evaluation.",
         *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
         f"Digest of the model: {made.digest}",
     ]

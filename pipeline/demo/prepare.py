@@ -116,17 +116,17 @@ def show_demo(demo: Demo, result: RunResult, survivors: int) -> None:
     show_result(result, title="medsanitize demo")
     tone = "green" if survivors == 0 and result.release else "red"
     lines = [
-        f"The export: {demo.files} files of {demo.patients} people who do not exist.",
+        f"The export: {demo.files} files of {demo.patients} invented patients.",
         f"[bold {tone}]{len(demo.planted)} identifiers were planted; {survivors} survive in the release.[/]",
     ]
     console = Console(soft_wrap=True, highlight=False)
     console.print(Panel("\n".join(lines)))
     elsewhere = demo.policy.parent / "elsewhere"
-    again = f"Who is elsewhere:   medsanitize overlap {result.release} {elsewhere}"
+    again = f"Shared patients:    medsanitize overlap {result.release} {elsewhere}"
     for line in (
         f"Read the report:    {Path(result.release) / 'report.html' if result.release else result.report}",
         f"Check the release:  medsanitize verify {result.release or 'RELEASE'}",
-        f"Who became whom:    medsanitize ledger {demo.policy} --patients who.csv",
+        f"Export the ledger:  medsanitize ledger {demo.policy} --patients patients.csv",
         *([again] if result.release and elsewhere.exists() else []),
         f"Make it your own:   edit {demo.policy}, then medsanitize plan {demo.policy}",
     ):

@@ -26,7 +26,7 @@ _TONES = {
 }
 _ENDINGS = {
     "published": ("green", "Published"),
-    "already_published": ("green", "Published before"),
+    "already_published": ("green", "Already published"),
     "refused": ("red", "Refused: nothing was published"),
     "awaiting_approval": ("yellow", "Awaiting approval: nothing is published yet"),
     "planned": ("cyan", "Plan: nothing was written"),
@@ -168,13 +168,13 @@ def show_result(result: RunResult, *, title: str = "") -> None:
     for message in result.messages:
         console.print(message)
     if result.ending == "awaiting_approval":
-        console.print("To look at it first, make a page of it: medsanitize review POLICY")
+        console.print("To review it first, create a page: medsanitize review POLICY")
         console.print(f"To publish exactly this, run again with: --approve {result.digest}")
     if result.release is not None:
         # Paths must stay on one line to be copied.
         console.print(f"Release: {result.release}", soft_wrap=True)
     if result.report is not None:
-        console.print(f"Your report, not for publication: {result.report}", soft_wrap=True)
+        console.print(f"Internal report, not for publication: {result.report}", soft_wrap=True)
 
 
 def _tallies(console: Console, name: str, tallies: Mapping[str, int]) -> None:

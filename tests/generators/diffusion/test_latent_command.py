@@ -57,7 +57,7 @@ def test_the_tiny_recipe_learns_the_appearance_of_chests(table: Path, tmp_path: 
         (("--recipe", "tiny", "--prediction", "colour"), "There is no prediction of that name"),
         (("--recipe", "tiny", "--class", "nothing"), "no column of that name"),
         (("--recipe", "tiny", "--pipeline", "nowhere"), "The folder holds no model"),
-        (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction means nothing with --pipeline"),
+        (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction has no effect with --pipeline"),
     ],
 )
 def test_invalid_requests_are_reported(

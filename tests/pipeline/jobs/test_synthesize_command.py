@@ -222,7 +222,7 @@ def test_training_images_are_confirmed_for_a_generator_without_other_data(
 
 
 def test_unknown_training_data_of_the_generator_is_reported(call: Call) -> None:
-    assert "is all that it learnt from" in call(form="--log-json").output
+    assert "was trained on the training split only" in call(form="--log-json").output
 
 
 def test_a_model_trained_on_the_holdout_is_rejected(call: Call, people: Path, tmp_path: Path) -> None:
