@@ -94,7 +94,7 @@ class StoredRelease:
     address: str
 
     def walk(self) -> Iterator[FolderEntry]:
-        """Yield every file, in the order of ``layout.order_of``."""
+        """Yield every file, in the order of ``layout.path_order``."""
         for path, size in self._reader.names_below(self.address, _go_on):
             yield FolderEntry(path, "file", size)
 
