@@ -36,7 +36,7 @@ _SEED: Final = 2023
 
 @dataclass(frozen=True, slots=True)
 class LinkageAttackStage(Stage):
-    """Attack the released images as somebody would who wants to link them to patients (Holub 2023)."""
+    """Run the linkage attack of Holub et al. 2023 on the released images."""
 
     section: Overlap | None
     earlier: EarlierReleases
