@@ -54,21 +54,21 @@ class UnreadablePicture(UsageError):
     ----------
     rule : str
         Why the image cannot be read.
-    place : str
+    location : str
         Where: ``file``, ``header``, ``pixels`` or ``slide``.
     """
 
-    def __init__(self, rule: str, place: str = "file") -> None:
+    def __init__(self, rule: str, location: str = "file") -> None:
         self.rule = rule
-        self.place = place
-        super().__init__(f"An image cannot be read ({place}: {rule})", "Leave it out, or replace the file")
+        self.location = location
+        super().__init__(f"An image cannot be read ({location}: {rule})", "Leave it out, or replace the file")
 
     def __str__(self) -> str:
         return f"{self.what}. {self.remedy}."
 
     def __reduce__(self) -> tuple[type[UnreadablePicture], tuple[str, str]]:
-        """Pickle ``rule`` and ``place``, which are not the arguments that Exception pickles."""
-        return type(self), (self.rule, self.place)
+        """Pickle ``rule`` and ``location``, which are not the arguments that Exception pickles."""
+        return type(self), (self.rule, self.location)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -64,8 +64,8 @@ class Result:
     kind : str
         ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
     findings : tuple of Finding
-        Why the object was not released, or what was flagged: ``place`` (a tag path, ``pixels`` or ``file``)
-        and ``rule``; never a value.
+        Why the object was not released, or what was flagged: ``location`` (a tag path, ``pixels`` or
+        ``file``) and ``rule``; never a value.
     actions : mapping of str to int
         Number of attributes per action: ``replaced``, ``emptied``, ``removed``, ``cleaned``, ``uid``,
         ``kept``. Empty unless released.

@@ -46,11 +46,11 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
     from medsanitize.api.jobs import audit
 
     found = audit(release, policy=policy)
-    findings = [{"file": file, "place": one.place, "rule": one.rule} for file, one in found.findings]
+    findings = [{"file": file, "location": one.location, "rule": one.rule} for file, one in found.findings]
     code = 0 if found.passed else 3
     lines = [
         f"{found.objects} objects and {found.files} files read; known identifiers: {found.identifiers}.",
-        *(f"  {one['rule']} at {one['place']} in {one['file']}" for one in findings),
+        *(f"  {one['rule']} at {one['location']} in {one['file']}" for one in findings),
         "Nothing was found." if found.passed else f"{len(findings)} findings.",
     ]
     facts = {"objects": found.objects, "files": found.files, "identifiers": str(found.identifiers)}

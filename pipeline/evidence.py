@@ -162,7 +162,7 @@ def write_controller_files(
     registry = REGISTRY.load(state) or RegistryResult()
     excluded, tables = EXCLUDED.load(state), TABLE_NOTES.load(state) or {}
     facts = {
-        "findings": [{"file": file, "place": place, "rule": rule} for file, place, rule in findings],
+        "findings": [{"file": file, "location": location, "rule": rule} for file, location, rule in findings],
         "gates": [
             {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
         ],

@@ -54,7 +54,7 @@ class QuarantineEntry:
     """A quarantined object: its path, which only the data controller knows, and why it is quarantined."""
 
     path: str
-    place: str
+    location: str
     rule: str
 
     def __repr__(self) -> str:

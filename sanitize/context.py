@@ -73,14 +73,14 @@ class ReviewDecision:
 
     Attributes
     ----------
-    place : str
+    location : str
         Location of the review item.
     verdict : str
         ``keep`` leaves the location unchanged, ``blank`` blanks or removes it, ``quarantine`` quarantines
         the object.
     """
 
-    place: str
+    location: str
     verdict: Literal["keep", "blank", "quarantine"]
 
 
@@ -97,7 +97,7 @@ class SpecimenIds:
 
     # PHI must not reach logs and tracebacks.
     def __repr__(self) -> str:
-        return "Place(...)"
+        return "SpecimenIds(...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Context:
     decisions : tuple of ReviewDecision
     face : SeriesFace or None
         Result of the face check of the object's series; None where it did not run.
-    place : SpecimenIds or None
+    specimen : SpecimenIds or None
         Identifiers of a slide.
     """
 
@@ -131,7 +131,7 @@ class Context:
     refuse: str = ""
     decisions: tuple[ReviewDecision, ...] = ()
     face: SeriesFace | None = None
-    place: SpecimenIds | None = None
+    specimen: SpecimenIds | None = None
 
 
 @dataclass(frozen=True, slots=True)

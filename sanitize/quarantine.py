@@ -12,26 +12,26 @@ class Quarantined(Exception):
     ----------
     rule : str
         Rule that applied.
-    place : str
+    location : str
         Location at which it applied.
     doubts : tuple of ReviewItem
         Review items from which a person may decide otherwise.
     """
 
-    def __init__(self, rule: str, place: str = "file", doubts: tuple[ReviewItem, ...] = ()) -> None:
+    def __init__(self, rule: str, location: str = "file", doubts: tuple[ReviewItem, ...] = ()) -> None:
         self.rule = rule
-        self.place = place
+        self.location = location
         self.doubts = doubts
-        super().__init__(rule, place)
+        super().__init__(rule, location)
 
 
 class Excluded(Exception):
     """A rule of the policy excludes the object from the release (outcome ``dropped``)."""
 
-    def __init__(self, rule: str, place: str = "file") -> None:
+    def __init__(self, rule: str, location: str = "file") -> None:
         self.rule = rule
-        self.place = place
-        super().__init__(rule, place)
+        self.location = location
+        super().__init__(rule, location)
 
 
 def tag_text(tag: int) -> str:

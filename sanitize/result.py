@@ -31,10 +31,10 @@ class CheckResult(StrEnum):
 class Finding:
     """A location and the rule that applied there, never a value.
 
-    ``place`` is ``file``, ``meta``, ``pixels`` or a tag path such as ``(0040,A730)>(0040,A160)``.
+    ``location`` is ``file``, ``meta``, ``pixels`` or a tag path such as ``(0040,A730)>(0040,A160)``.
     """
 
-    place: str
+    location: str
     rule: str
 
 
@@ -134,7 +134,7 @@ class ReviewItem:
 
     Attributes
     ----------
-    place, rule : str
+    location, rule : str
         As in `Finding`.
     text : str
         The text that was read or removed.
@@ -142,7 +142,7 @@ class ReviewItem:
         PNG images of the location; empty for header elements.
     """
 
-    place: str
+    location: str
     rule: str
     text: str = ""
     before: bytes = b""
@@ -150,7 +150,7 @@ class ReviewItem:
 
     # PHI must not reach logs and tracebacks.
     def __repr__(self) -> str:
-        return f"Doubt({self.place}, {self.rule})"
+        return f"Doubt({self.location}, {self.rule})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

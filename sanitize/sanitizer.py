@@ -58,10 +58,10 @@ class Sanitizer(ABC, Generic[SourceT]):
                 raise Quarantined("object-too-large")
             return self._sanitize(source, context)
         except Quarantined as refused:
-            record = self._settled(Outcome.QUARANTINED, refused.place, refused.rule)
+            record = self._settled(Outcome.QUARANTINED, refused.location, refused.rule)
             return Sanitized(record, doubts=refused.doubts)
         except Excluded as dropped:
-            return Sanitized(self._settled(Outcome.DROPPED, dropped.place, dropped.rule))
+            return Sanitized(self._settled(Outcome.DROPPED, dropped.location, dropped.rule))
         except RecursionError:  # fail closed: the stack may end before a limit is reached
             return Sanitized(self._settled(Outcome.QUARANTINED, self.nesting, "too-deep"))
 

@@ -116,7 +116,7 @@ class _Export:
         data_set.save_as(stream, enforce_file_format=True)
         # Cut after writing, so that the header is complete and the pixels are not.
         self.write(name, stream.getvalue()[: stream.tell() - cut])
-        self.planted.extend((name, place, value) for place, value in _identifiers(data_set))
+        self.planted.extend((name, location, value) for location, value in _identifiers(data_set))
         return stream.getvalue()
 
 
@@ -155,7 +155,7 @@ def make_export(folder: Path) -> DemoExport:
     planted = folder.parent / "planted.csv"
     with planted.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(("file", "place", "value"))
+        rows.writerow(("file", "location", "value"))
         rows.writerows(export.planted)
     return DemoExport(folder, planted, export.files, len(_PATIENTS))
 
@@ -182,7 +182,7 @@ def _chest_ct(export: _Export, patient: _Patient) -> None:
                 # A byte-identical copy under another name, for the duplicate check.
                 copy = f"{patient.folder}/{date}_CT/IM0002 (copy).dcm"
                 export.write(copy, data)
-                export.planted.extend((copy, place, value) for place, value in _identifiers(data_set))
+                export.planted.extend((copy, location, value) for location, value in _identifiers(data_set))
 
 
 def _brain_mr(export: _Export, patient: _Patient) -> None:
@@ -287,7 +287,7 @@ def _pictures(export: _Export) -> None:
         (f"{third.folder}/scan 1.tif", sheet(third.name, third.id, third.physician)),
     ):
         export.write(path, data)
-        export.planted.extend((path, place, value) for place, value in planted)
+        export.planted.extend((path, location, value) for location, value in planted)
 
 
 def _slide(export: _Export, patient: _Patient) -> None:
@@ -297,7 +297,7 @@ def _slide(export: _Export, patient: _Patient) -> None:
     path = f"{patient.folder}/S23-0417.svs"
     data, planted = slide(patient.name.replace("^", " "), "S23-0417-A", "pemberton.a")
     export.write(path, data)
-    export.planted.extend((path, place, value) for place, value in planted)
+    export.planted.extend((path, location, value) for location, value in planted)
 
 
 def _no_images(export: _Export) -> None:
@@ -390,11 +390,11 @@ def _identify(
     patient: _Patient,
     sop_class: str,
     modality: str,
-    place: tuple[int, int, int],
+    position: tuple[int, int, int],
     date: str,
 ) -> None:
     """Write the patient's identifiers to every attribute where scanners and archives write them."""
-    study, series, number = place
+    study, series, number = position
     _file_meta(data_set, sop_class, _uid(patient, study, series, number))
     # The preamble is free for applications, and some write identifiers into it.
     data_set.preamble = patient.id.encode("ascii").ljust(128, b"\0")
@@ -504,11 +504,11 @@ _ALWAYS: Final = frozenset(
 
 def _identifiers_in(data_set: Dataset, above: str, told: set[str]) -> Iterator[tuple[str, str]]:
     for element in data_set:
-        place = f"{above}({element.tag.group:04X},{element.tag.element:04X})"
+        location = f"{above}({element.tag.group:04X},{element.tag.element:04X})"
         if element.VR == "SQ":
             for item in element.value:
-                yield from _identifiers_in(item, place + ">", told)
+                yield from _identifiers_in(item, location + ">", told)
         elif element.VR == "PN" or element.keyword in _ALWAYS:
-            yield place, str(element.value)
+            yield location, str(element.value)
         elif isinstance(element.value, str) and any(word in element.value for word in told):
-            yield place, element.value
+            yield location, element.value

@@ -191,9 +191,9 @@ def _finding_cards(state: State) -> Iterator[ReviewCard]:
     """Yield a card for each kind of finding in objects to be released."""
     for group in finding_groups(state):
         yield ReviewCard(
-            f"finding-{finding_name(state, group.place, group.rule)}",
+            f"finding-{finding_name(state, group.location, group.rule)}",
             group.rule,
-            f"The audit failed {_objects(group.objects)}: {group.place}",
+            f"The audit failed {_objects(group.objects)}: {group.location}",
             (("quarantine", "Quarantine"),),
             note="Without a decision, the gate refuses the release again.",
         )
@@ -209,7 +209,7 @@ def _doubt_card(name: str, doubt: ReviewItem, count: int) -> ReviewCard:
     if doubt.before and doubt.before == doubt.after:
         note = f"Left unchanged. {note}"
     pictures = data_uri(doubt.before), data_uri(doubt.after)
-    return ReviewCard(name, doubt.rule, doubt.place, _CHOICES, doubt.text, note.strip(), *pictures)
+    return ReviewCard(name, doubt.rule, doubt.location, _CHOICES, doubt.text, note.strip(), *pictures)
 
 
 def _objects(count: int) -> str:
@@ -295,7 +295,7 @@ def _refusals(state: State) -> Iterator[QuarantineEntry]:
         for one in quarantined_sources(state, rule, share):
             # A path may not be valid UTF-8, but the page must be.
             path = os.fsdecode(one.path).encode("utf-8", "replace").decode()
-            yield QuarantineEntry(path, one.place, rule)
+            yield QuarantineEntry(path, one.location, rule)
 
 
 def _left_out(state: State, beyond: int) -> tuple[str, ...]:

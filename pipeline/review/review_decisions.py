@@ -135,8 +135,8 @@ def _record(state: State, item: str, verdict: str) -> None:
         concerned = concerned_by_object(state, int(name))
     elif kind == "finding":
         kinds = finding_kinds(state)
-        place, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
-        concerned = concerned_by_finding(state, place, rule)
+        location, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
+        concerned = concerned_by_finding(state, location, rule)
     else:
         concerned = concerned_by_item(state, bytes.fromhex(name))
     if not concerned:
@@ -148,7 +148,7 @@ def _record(state: State, item: str, verdict: str) -> None:
         mark_requeued(state, [number for number, _ in concerned])
 
 
-def finding_name(state: State, place: str, rule: str) -> str:
+def finding_name(state: State, location: str, rule: str) -> str:
     """Return the name of an audit finding on the page."""
     # Keyed: the location of a finding must not be readable from a file of decisions.
-    return state.seal.name("finding", place, rule).hex()
+    return state.seal.name("finding", location, rule).hex()

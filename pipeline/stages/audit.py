@@ -275,7 +275,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     except Exception:  # noqa: BLE001  an audit that fails has not passed
         return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
     check = 1 if target.native is None or digest else -1 if target.native else 0
-    found = tuple((finding.place, finding.rule) for finding in findings)
+    found = tuple((finding.location, finding.rule) for finding in findings)
     scans = (bytes.fromhex(tiles),) if tiles else ()
     return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
 
@@ -294,7 +294,7 @@ def _audit_raster(target: Target, staging: Path, search: IdentifierSearch) -> Au
 
     path = staging / target.path
     findings = audit_raster(path, search=search, digest=target.sha256, parts=target.parts)
-    return Audited(target.id, tuple((finding.place, finding.rule) for finding in findings), 0, None)
+    return Audited(target.id, tuple((finding.location, finding.rule) for finding in findings), 0, None)
 
 
 def _audit_slide(
@@ -316,7 +316,7 @@ def _audit_slide(
             findings, tiles = read_slide(staged, search=search)
     except SourceProblem as problem:
         return Audited(target.id, (("file", problem.rule),), -1, None)
-    found = tuple((finding.place, finding.rule) for finding in findings)
+    found = tuple((finding.location, finding.rule) for finding in findings)
     whole, *scans = map(bytes.fromhex, tiles) if tiles else (None,)
     return Audited(target.id, found, 1 if tiles else -1, whole, tuple(scans))
 
@@ -356,7 +356,7 @@ def private_creators(dicom: Dicom) -> frozenset[str]:
 
 
 def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, str, str]]:
-    """Search every staged file that is no object: (path in the release, place, rule)."""
+    """Search every staged file that is no object: (path in the release, location, rule)."""
     from medsanitize.verifiers.leaks.scan_object import audit_file
 
     found: list[tuple[str, str, str]] = []
@@ -366,7 +366,7 @@ def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, s
         for file in files:
             if file.is_file():
                 name = layout.release_path(file, staging)
-                found.extend((name, finding.place, finding.rule) for finding in audit_file(file, search))
+                found.extend((name, finding.location, finding.rule) for finding in audit_file(file, search))
     return found
 
 

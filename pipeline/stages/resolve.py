@@ -28,7 +28,7 @@ from medsanitize.pipeline.state.set_rules import (
     mark_contested,
     quarantine_mixed_studies,
 )
-from medsanitize.pipeline.state.specimens import place_of
+from medsanitize.pipeline.state.specimens import specimen_of
 from medsanitize.pipeline.state.stage_results import EXCLUDED, RESOLVED
 from medsanitize.policies.model import FacesAction
 from medsanitize.sanitize.context import Context
@@ -109,7 +109,7 @@ def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
                 pseudonym=pseudonyms.get(stated.identifier) if stated.identifier else None,
                 decisions=decisions_on(state, one.id) if decided else (),
                 face=face_of(one.id),
-                place=place_of(state, one.id) if one.kind == "slide" else None,
+                specimen=specimen_of(state, one.id) if one.kind == "slide" else None,
             )
             paths = open_paths(state.seal, one.source)
             yield Job(one.id, one.kind, paths, one.size, one.stamp, one.contested, context)

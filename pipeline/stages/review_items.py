@@ -57,10 +57,10 @@ def seal_doubts(worker: Worker, doubts: Sequence[ReviewItem]) -> tuple[tuple[Sea
         pictures = [b"" if len(one) > _PICTURE else one for one in (doubt.before, doubt.after)]
         facts = [doubt.text[:_TEXT], *(b64encode(one).decode() for one in pictures)]
         digest = sha256(json.dumps(facts).encode()).hexdigest()
-        name = worker.seal.name("doubt", doubt.place, doubt.rule, digest)
+        name = worker.seal.name("doubt", doubt.location, doubt.rule, digest)
         new = worker.is_new_doubt(name)
         value = worker.seal.close(json.dumps(facts).encode(), b"doubt") if new else b""
-        sealed[name] = SealedDoubt(name, doubt.place, doubt.rule, _rank(doubt), value)
+        sealed[name] = SealedDoubt(name, doubt.location, doubt.rule, _rank(doubt), value)
     return tuple(sealed.values()), len(doubts[PER_OBJECT:])
 
 

@@ -16,7 +16,7 @@ from medsanitize.pipeline.state.specimens import (
     LEVELS,
     count_pending_slides,
     pending_slides,
-    store_place,
+    store_specimen,
 )
 from medsanitize.pipeline.state.stage_results import SPECIMENS_ASSIGNED
 from medsanitize.pipeline.storage.sources import Input
@@ -77,7 +77,7 @@ def place_slides(state: State, places: SlidePlaces, inputs: Sequence[Input]) -> 
         for slide in pending_slides(state):
             found = _found_in(table, [_relative(roots, path) for path in slide.paths])
             if found is not None:
-                store_place(state, slide.id, found)
+                store_specimen(state, slide.id, found)
         SPECIMENS_ASSIGNED.set(state)
 
 

@@ -72,9 +72,9 @@ CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geom
 CREATE TABLE IF NOT EXISTS faces (  -- one verdict a series; cuts: sealed
   series BLOB PRIMARY KEY, verdict TEXT NOT NULL, cuts BLOB
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS places (id INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- of slides: sealed
+CREATE TABLE IF NOT EXISTS specimens (id INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- of slides: sealed
 CREATE TABLE IF NOT EXISTS findings (
-  id INTEGER NOT NULL, place TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, place, rule)
+  id INTEGER NOT NULL, location TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, location, rule)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS scans (  -- tiles of DICOM slides, and of each channel of an AFI
   digest BLOB NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (digest, id)
@@ -83,7 +83,8 @@ CREATE TABLE IF NOT EXISTS links (
   name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS doubts (  -- rank: the least certain first; value: sealed text and pictures
-  name BLOB PRIMARY KEY, place TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL, value BLOB NOT NULL
+  name BLOB PRIMARY KEY, location TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL,
+  value BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name))
   WITHOUT ROWID;
@@ -94,8 +95,8 @@ CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: finge
 );
 CREATE TABLE IF NOT EXISTS drawn (name BLOB PRIMARY KEY, value BLOB NOT NULL);  -- synthetic images: sealed
 CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NULL);  -- label: sealed
-CREATE TABLE IF NOT EXISTS decisions (  -- of a person; place '' is the whole object
-  id INTEGER NOT NULL, place TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, place)
+CREATE TABLE IF NOT EXISTS decisions (  -- of a person; location '' is the whole object
+  id INTEGER NOT NULL, location TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, location)
 ) WITHOUT ROWID;
 """
 

@@ -26,9 +26,9 @@ class DecisionCounts:
 def decisions_on(state: State, number: int) -> tuple[ReviewDecision, ...]:
     """Return the decisions on locations in one object, ordered by location."""
     rows = state.db.execute(
-        "SELECT place, verdict FROM decisions WHERE id = ? AND place <> '' ORDER BY place", (number,)
+        "SELECT location, verdict FROM decisions WHERE id = ? AND location <> '' ORDER BY location", (number,)
     )
-    return tuple(ReviewDecision(place, verdict) for place, verdict in rows)
+    return tuple(ReviewDecision(location, verdict) for location, verdict in rows)
 
 
 def any_decision(state: State) -> bool:
@@ -45,7 +45,7 @@ def decisions_digest(state: State) -> str:
     """Compute a digest of all decisions; empty if there are none."""
     digest = sha256()
     # In a fixed order: the digest binds the release to these decisions.
-    rows = state.db.execute("SELECT id, place, verdict FROM decisions ORDER BY id, place")
+    rows = state.db.execute("SELECT id, location, verdict FROM decisions ORDER BY id, location")
     empty = True
     for row in rows:
         digest.update(json.dumps(row).encode() + b"\n")
@@ -63,19 +63,19 @@ def concerned_by_object(state: State, number: int) -> Concerned:
     ).fetchall()
 
 
-def concerned_by_finding(state: State, place: str, rule: str) -> Concerned:
+def concerned_by_finding(state: State, location: str, rule: str) -> Concerned:
     """Return the objects with a finding of the audit that are not dropped."""
     return state.db.execute(
         "SELECT id, '' FROM findings JOIN objects USING (id)"
-        " WHERE place = ? AND findings.rule = ? AND outcome <> 'dropped'",
-        (place, rule),
+        " WHERE location = ? AND findings.rule = ? AND outcome <> 'dropped'",
+        (location, rule),
     ).fetchall()
 
 
 def concerned_by_item(state: State, name: bytes) -> Concerned:
     """Return the objects with a review item, and the item's location."""
     return state.db.execute(
-        "SELECT id, place FROM doubted JOIN doubts USING (name) WHERE name = ?", (name,)
+        "SELECT id, location FROM doubted JOIN doubts USING (name) WHERE name = ?", (name,)
     ).fetchall()
 
 
@@ -107,7 +107,7 @@ def is_undecided(state: State, number: int) -> bool:
     """Report whether an object is to be released and has no decision on the whole object."""
     row = state.db.execute(
         "SELECT outcome = 'released' AND NOT EXISTS"
-        " (SELECT 1 FROM decisions WHERE decisions.id = objects.id AND place = '')"
+        " (SELECT 1 FROM decisions WHERE decisions.id = objects.id AND location = '')"
         " FROM objects WHERE id = ?",
         (number,),
     ).fetchone()

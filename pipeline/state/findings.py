@@ -66,7 +66,7 @@ class Audited:
 class FindingGroup:
     """The number of objects to be released with one location and rule of a finding."""
 
-    place: str
+    location: str
     rule: str
     objects: int
 
@@ -110,7 +110,7 @@ def store_audit(state: State, audited: Sequence[Audited]) -> None:
     scans = [(digest, one.id) for one in audited for digest in one.scans]
     if scans:
         state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
-    found = [(one.id, place, rule) for one in audited for place, rule in one.findings]
+    found = [(one.id, location, rule) for one in audited for location, rule in one.findings]
     if found:
         state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
         # A slide is quarantined by itself; findings in other objects are left to the gate.
@@ -131,7 +131,7 @@ def clear_audit(state: State) -> None:
 def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, str]]:
     """List the findings (path, location, rule) in objects to be released; at most ``limit``."""
     rows = state.db.execute(
-        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, place, findings.rule FROM findings"
+        "SELECT p_patient, p_study, p_series, p_instance, p_suffix, location, findings.rule FROM findings"
         " JOIN objects USING (id) WHERE outcome = 'released' ORDER BY 1, 2, 3, 4, 5, 6, 7 LIMIT ?",
         (limit,),
     )
@@ -141,7 +141,7 @@ def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, s
 def finding_groups(state: State) -> list[FindingGroup]:
     """Count the findings in objects to be released by location and rule, the most frequent first."""
     rows = state.db.execute(
-        "SELECT place, findings.rule, count(*) FROM findings JOIN objects USING (id)"
+        "SELECT location, findings.rule, count(*) FROM findings JOIN objects USING (id)"
         " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
     )
     return [FindingGroup(*row) for row in rows.fetchall()]
@@ -149,4 +149,4 @@ def finding_groups(state: State) -> list[FindingGroup]:
 
 def finding_kinds(state: State) -> list[tuple[str, str]]:
     """List every location and rule of a finding."""
-    return state.db.execute("SELECT DISTINCT place, rule FROM findings").fetchall()
+    return state.db.execute("SELECT DISTINCT location, rule FROM findings").fetchall()

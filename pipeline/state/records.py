@@ -21,7 +21,7 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
     # Positional: `open_record` reads the fields in this order.
     facts = [
         record.kind,
-        [(finding.place, finding.rule) for finding in record.findings],
+        [(finding.location, finding.rule) for finding in record.findings],
         dict(record.rules),
         record.modality,
         record.sop_class,
@@ -47,7 +47,7 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
     return ObjectRecord(
         outcome=Outcome(outcome),
         kind=kind,
-        findings=tuple(Finding(place, rule) for place, rule in findings),
+        findings=tuple(Finding(location, rule) for location, rule in findings),
         rules=rules,
         patient=patient,
         study=study,
@@ -72,7 +72,7 @@ class QuarantinedSource:
     """Path of a quarantined object's main file, and the location that its rule names."""
 
     path: bytes
-    place: str
+    location: str
 
     def __repr__(self) -> str:
         return "QuarantinedSource(...)"
@@ -86,8 +86,8 @@ def quarantined_sources(state: State, rule: str, limit: int) -> Iterator[Quarant
     )
     for source, payload in rows:
         found = _findings(state, payload)
-        place = next((place for place, by in found if by == rule), "file")
-        yield QuarantinedSource(open_paths(state.seal, source)[0], place)
+        location = next((location for location, by in found if by == rule), "file")
+        yield QuarantinedSource(open_paths(state.seal, source)[0], location)
 
 
 def quarantined_places(state: State) -> dict[str, int]:
@@ -96,8 +96,8 @@ def quarantined_places(state: State) -> dict[str, int]:
     rows = state.db.execute("SELECT rule, payload FROM objects WHERE outcome = 'quarantined'")
     for rule, payload in rows:
         found = _findings(state, payload)
-        place = found[0][0] if found and found[0][1] == rule else "file"
-        counts[f"{place} {rule}"] = counts.get(f"{place} {rule}", 0) + 1
+        location = found[0][0] if found and found[0][1] == rule else "file"
+        counts[f"{location} {rule}"] = counts.get(f"{location} {rule}", 0) + 1
     return dict(sorted(counts.items()))
 
 

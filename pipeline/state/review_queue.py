@@ -18,7 +18,7 @@ class SealedDoubt:
     """
 
     name: bytes
-    place: str
+    location: str
     rule: str
     rank: int
     value: bytes
@@ -53,7 +53,7 @@ def has_item(state: State, name: bytes) -> bool:
 
 def add_item(state: State, item: SealedDoubt) -> None:
     """Store a review item within the open batch."""
-    row = (item.name, item.place, item.rule, item.rank, item.value)
+    row = (item.name, item.location, item.rule, item.rank, item.value)
     state.write("INSERT INTO doubts VALUES (?, ?, ?, ?, ?)", [row])
 
 
@@ -74,11 +74,11 @@ def count_left_out(state: State) -> int:
 
 def open_doubt(state: State, name: bytes) -> ReviewItem:
     """Decrypt a review item."""
-    place, rule, value = state.db.execute(
-        "SELECT place, rule, value FROM doubts WHERE name = ?", (name,)
+    location, rule, value = state.db.execute(
+        "SELECT location, rule, value FROM doubts WHERE name = ?", (name,)
     ).fetchone()
     text, before, after = json.loads(state.seal.open(value, b"doubt"))
-    return ReviewItem(place, rule, text, b64decode(before), b64decode(after))
+    return ReviewItem(location, rule, text, b64decode(before), b64decode(after))
 
 
 def undecided_items(state: State) -> list[UndecidedItem]:
@@ -86,7 +86,7 @@ def undecided_items(state: State) -> list[UndecidedItem]:
     rows = state.db.execute(
         "SELECT name, count(*) FROM doubted JOIN doubts USING (name) JOIN objects USING (id)"
         " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-        "  (SELECT 1 FROM decisions WHERE decisions.id = doubted.id AND decisions.place = doubts.place)"
+        "  (SELECT 1 FROM decisions WHERE decisions.id = doubted.id AND decisions.location = doubts.location)"
         " GROUP BY name ORDER BY rank, doubts.rule, count(*) DESC, name"
     )
     return [UndecidedItem(bytes(name), int(count)) for name, count in rows]

@@ -121,7 +121,9 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
             db.execute(
                 "INSERT INTO decisions SELECT * FROM other.decisions WHERE id IN (SELECT id FROM objects)"
             )
-            db.execute("INSERT INTO places SELECT * FROM other.places WHERE id IN (SELECT id FROM objects)")
+            db.execute(
+                "INSERT INTO specimens SELECT * FROM other.specimens WHERE id IN (SELECT id FROM objects)"
+            )
             db.execute(
                 "INSERT INTO slices SELECT * FROM other.slices WHERE frame IN"
                 " (SELECT frame FROM other.slices WHERE id IN (SELECT id FROM objects))"

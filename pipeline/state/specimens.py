@@ -46,26 +46,26 @@ def count_pending_slides(state: State) -> int:
     return state.count("kind = 'slide' AND outcome IS NULL")
 
 
-def place_of(state: State, number: int) -> SpecimenIds | None:
+def specimen_of(state: State, number: int) -> SpecimenIds | None:
     """Return the specimen of a slide, or None if no table states it."""
-    row = state.db.execute("SELECT value FROM places WHERE id = ?", (number,)).fetchone()
-    return None if row is None else SpecimenIds(*json.loads(state.seal.open(row[0], b"place")))
+    row = state.db.execute("SELECT value FROM specimens WHERE id = ?", (number,)).fetchone()
+    return None if row is None else SpecimenIds(*json.loads(state.seal.open(row[0], b"specimen")))
 
 
-def store_place(state: State, number: int, place: SpecimenIds) -> None:
+def store_specimen(state: State, number: int, specimen: SpecimenIds) -> None:
     """Store the specimen of a slide, and assign the slide to the patient of the table."""
-    value = state.seal.close(json.dumps([getattr(place, level) for level in LEVELS]).encode(), b"place")
-    state.write("INSERT OR REPLACE INTO places VALUES (?, ?)", [(number, value)])
-    if not place.patient:
+    value = state.seal.close(json.dumps([getattr(specimen, level) for level in LEVELS]).encode(), b"specimen")
+    state.write("INSERT OR REPLACE INTO specimens VALUES (?, ?)", [(number, value)])
+    if not specimen.patient:
         return
-    named = patients_with_id(state, place.patient)
+    named = patients_with_id(state, specimen.patient)
     if len(named) != 1:
         # Unknown or ambiguous (several issuers): create a patient without an issuer.
-        patient = Patient(patient_key("", place.patient, "", ""), "", place.patient)
+        patient = Patient(patient_key("", specimen.patient, "", ""), "", specimen.patient)
         named = [state.seal.name("patient", patient.key)]
-        person = state.seal.name("person", place.patient)
+        person = state.seal.name("person", specimen.patient)
         add_patients(state, [(named[0], person, patient.sealed(state.seal))])
     state.write("UPDATE objects SET patient = ?, identified = 1 WHERE id = ?", [(named[0], number)])
     # The identifier search of the released bytes covers the identifiers of the table, too.
-    found = (one for one in (place.patient, place.sample, place.block) if len(one) >= _MIN_LENGTH)
+    found = (one for one in (specimen.patient, specimen.sample, specimen.block) if len(one) >= _MIN_LENGTH)
     add_known(state, [known_row(state.seal, named[0], "id", one) for one in found])

@@ -30,7 +30,7 @@ from medsanitize.sanitize.result import ReviewItem
 Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 """Returns those of the lines of one rendering that identify a person."""
 
-_PLACE = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
+_LOCATION = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
 # Covered fraction from which two boxes are one line.
 _SAME = 0.7
 # Most letters of a fragment, and its least certainty.
@@ -423,7 +423,7 @@ def _decided(decisions: Sequence[ReviewDecision]) -> tuple[tuple[Area, ...], dic
     added: dict[int, list[Area]] = {}
     everything = False
     for decision in decisions:
-        found = _PLACE.fullmatch(decision.place)
+        found = _LOCATION.fullmatch(decision.location)
         if found is None:
             continue
         if decision.verdict == "quarantine":

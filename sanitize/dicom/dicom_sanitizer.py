@@ -123,7 +123,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
 
     def _release(self, container: DicomFile, context: Context, streamed: bool) -> Sanitized:
         job = ObjectState(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
-        job.decided = {decision.place: decision.verdict for decision in context.decisions}
+        job.decided = {decision.location: decision.verdict for decision in context.decisions}
         sop_class = container.sop_class
         made: dict[int, str] = {}
         tree = ContentTree()

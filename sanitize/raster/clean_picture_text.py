@@ -149,7 +149,9 @@ class PageCleaner:
         image = ImageFrames(stored, syntax, geometry)
         cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
         found.regions += cleaned.regions
-        found.doubts += [replace(doubt, place=_renumbered(doubt.place, page)) for doubt in cleaned.doubts]
+        found.doubts += [
+            replace(doubt, location=_renumbered(doubt.location, page)) for doubt in cleaned.doubts
+        ]
 
 
 def page_views(samples: NDArray[Any]) -> list[NDArray[Any]]:
@@ -207,14 +209,14 @@ def _on_page(decisions: tuple[ReviewDecision, ...], page: int) -> tuple[ReviewDe
     """Return the decisions on one page, renumbered for an image of one frame."""
     kept = []
     for decision in decisions:
-        found = _FRAME.fullmatch(decision.place)
+        found = _FRAME.fullmatch(decision.location)
         if found is None:
             kept.append(decision)
         elif int(found[1]) == page + 1:
-            kept.append(replace(decision, place=f"pixels/frame 1{found[2] or ''}"))
+            kept.append(replace(decision, location=f"pixels/frame 1{found[2] or ''}"))
     return tuple(kept)
 
 
-def _renumbered(place: str, page: int) -> str:
-    found = _FRAME.fullmatch(place)
-    return f"pixels/frame {page + 1}{found[2] or ''}" if found else place
+def _renumbered(location: str, page: int) -> str:
+    found = _FRAME.fullmatch(location)
+    return f"pixels/frame {page + 1}{found[2] or ''}" if found else location

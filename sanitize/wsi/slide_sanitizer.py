@@ -25,7 +25,7 @@ class SlideSanitizer(Sanitizer[SlideView]):
     """Sanitizer for whole-slide images; see `Sanitizer`.
 
     Pixels are decoded only for a macro image that is kept; of tiles, only headers and boundaries are read.
-    ``place`` of the context holds the specimen identifiers that the policy's table assigns to the slide.
+    ``specimen`` of the context holds the specimen identifiers that the policy's table assigns to the slide.
     """
 
     kind = "slide"
@@ -54,31 +54,31 @@ class SlideSanitizer(Sanitizer[SlideView]):
         )
         # The names of source files may identify the patient: they are links for the encrypted ledger only.
         main = source.files[0].name.rpartition("/")[2]
-        if context.place is not None and context.place.patient:
-            links = (*links, (context.place.patient, patient))
+        if context.specimen is not None and context.specimen.patient:
+            links = (*links, (context.specimen.patient, patient))
         return Sanitized(record, plan.files, (*links, (main, instance), *plan.names))
 
     def _placed(self, facts: SlideFacts, context: Context) -> tuple[SlideRecord, tuple[tuple[str, str], ...]]:
         """Return the slide's facts with pseudonyms of its specimen ids, and (source, pseudonym) pairs."""
-        place = context.place or SpecimenIds()
+        specimen = context.specimen or SpecimenIds()
         # Each pseudonym depends on the patient and the levels above: block "1" of two patients must differ.
         above: tuple[str, ...] = (context.patient,)
         new: dict[str, str] = {}
         for level in ("sample", "block", "section"):
-            own = getattr(place, level)
+            own = getattr(specimen, level)
             above = (*above, own)
             new[level] = keyed_mac(self._keys.patient, level, *above)[:_NAME_BYTES].hex() if own else ""
         scanner = (
-            keyed_mac(self._keys.patient, "scanner", place.scanner)[:_NAME_BYTES].hex()
-            if place.scanner
+            keyed_mac(self._keys.patient, "scanner", specimen.scanner)[:_NAME_BYTES].hex()
+            if specimen.scanner
             else ""
         )
-        stain = known_stain(place.stain) or known_stain(facts.stain)
+        stain = known_stain(specimen.stain) or known_stain(facts.stain)
         slide = SlideRecord(
             facts.vendor, facts.levels, facts.mpp, facts.objective, stain, **new, scanner=scanner
         )
         slide = replace(slide, macros=",".join(facts.macros))
-        pairs = ((getattr(place, level), new[level]) for level in new)
+        pairs = ((getattr(specimen, level), new[level]) for level in new)
         return slide, tuple(pair for pair in pairs if pair[0])
 
 

@@ -147,7 +147,7 @@ def audit_release(
     identifiers = (
         CheckResult.NOT_RUN if search is None else CheckResult.FLAGGED if found_known else CheckResult.PASSED
     )
-    ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].place, pair[1].rule))
+    ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].location, pair[1].rule))
     return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
 
 

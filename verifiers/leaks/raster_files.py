@@ -92,7 +92,7 @@ def audit_raster(
     if digest is not None and sha256(data).hexdigest() != digest:
         findings.add(Finding("file", "audit:digest"))
     findings.update(audit_picture(data, path.suffix, search))
-    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+    return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
 def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[Finding, ...]:
@@ -119,7 +119,7 @@ def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[F
     except (_Unsound, KeyError, IndexError, ValueError, struct.error, zlib.error):
         findings.add(STRUCTURE)
     findings.update(_known(data, search))
-    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+    return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
 def _beside(

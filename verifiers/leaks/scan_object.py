@@ -101,24 +101,24 @@ def audit_parsed(
         for index, category in search_texts(parsed, texts, known, pseudonym, expected.allowed_dates):
             findings.add(Finding(parsed.path(index), f"audit:{category}"))
     findings.update(_search_bytes(parsed, search, expected))
-    return tuple(sorted(findings, key=lambda finding: (finding.place, finding.rule)))
+    return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
 def _search_bytes(parsed: Parsed, search: IdentifierSearch, expected: Expected) -> Iterator[Finding]:
     hits = list(_hits(parsed, search))
     if hits:
-        innermost = _Places(parsed)
+        innermost = _Locations(parsed)
         for hit in hits:
-            place = innermost.of(hit, expected)
-            if place is not None:
-                yield Finding(place, f"audit:{hit.rule}")
+            location = innermost.of(hit, expected)
+            if location is not None:
+                yield Finding(location, f"audit:{hit.rule}")
     # The deflated bytes too: an identifier in them is not one of the dataset.
     if parsed.transfer_syntax == DEFLATED:
         yield from audit_bytes(parsed.raw, search)
 
 
 def _hits(parsed: Parsed, search: IdentifierSearch) -> Iterator[IdentifierHit]:
-    """Yield all relevant hits; within large native samples, those that `_Places` accepts."""
+    """Yield all relevant hits; within large native samples, those that `_Locations` accepts."""
     samples = _large_samples(parsed)
     if samples is None:
         yield from search.hits(parsed.buffer)
@@ -140,7 +140,7 @@ def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
     return None
 
 
-class _Places:
+class _Locations:
     """Finds the innermost element that contains a hit; built only if there is a hit."""
 
     def __init__(self, parsed: Parsed) -> None:

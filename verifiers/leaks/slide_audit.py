@@ -138,7 +138,7 @@ def read_slide(
             findings.add(STRUCTURE)
         findings.update(seen.result())
     findings.update(_digests(staged, sums))
-    ordered = sorted(findings, key=lambda finding: (finding.place, finding.rule))
+    ordered = sorted(findings, key=lambda finding: (finding.location, finding.rule))
     return tuple(ordered), _of_tiles(staged.main, joined)
 
 

@@ -77,8 +77,8 @@ def test_planted_identifiers_match_the_answer_key(export: DemoExport) -> None:
         raw = (export.folder / row["file"]).read_bytes()
         value = row["value"].split("=")[0]
         spelled = {value.encode(encoding) for encoding in encodings if _can(value, encoding)}
-        if row["place"] != "pixels" and not any(one in raw for one in spelled):
-            missing.append(row["place"])
+        if row["location"] != "pixels" and not any(one in raw for one in spelled):
+            missing.append(row["location"])
 
     assert (missing, len(rows) > 400) == ([], True)
 

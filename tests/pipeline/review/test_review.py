@@ -50,7 +50,7 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
         done = original(self, data, context)
         if done.record.outcome is not Outcome.RELEASED or done.record.modality != "CT":
             return done
-        verdicts = {decision.place: decision.verdict for decision in context.decisions}
+        verdicts = {decision.location: decision.verdict for decision in context.decisions}
         verdict = verdicts.get("pixels")
         assert verdict != "quarantine"
         if verdict is None:

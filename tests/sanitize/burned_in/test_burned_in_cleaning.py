@@ -251,7 +251,7 @@ def test_text_readable_after_a_second_round_is_quarantined() -> None:
         )
 
     assert refused.value.rule == "burned-in-text-remains"
-    assert [doubt.place for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
+    assert [doubt.location for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
 
 
 def test_a_line_read_in_a_blanked_area_is_ignored() -> None:

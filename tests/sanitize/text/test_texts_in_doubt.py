@@ -52,12 +52,14 @@ def test_a_review_item_is_reported_for_every_affected_object(scan: Callable[...,
 
 def test_two_texts_have_two_locations(scan: Callable[..., Any]) -> None:
     doubts = scan(1)[0].doubts
-    assert len({doubt.place for doubt in doubts}) == len(doubts) == 2
-    assert not [doubt for doubt in doubts if "Kowalczyk" in doubt.place]
+    assert len({doubt.location for doubt in doubts}) == len(doubts) == 2
+    assert not [doubt for doubt in doubts if "Kowalczyk" in doubt.location]
 
 
 def test_a_decision_applies_only_to_its_text_and_object(scan: Callable[..., Any]) -> None:
-    places = {doubt.text.split("\n")[0].removeprefix("before: "): doubt.place for doubt in scan(1)[0].doubts}
+    places = {
+        doubt.text.split("\n")[0].removeprefix("before: "): doubt.location for doubt in scan(1)[0].doubts
+    }
     kept = scan(2, ReviewDecision(places[TEXT], "keep"))[1]
     blanked = scan(3, ReviewDecision(places[TEXT], "blank"))[1]
     untouched = scan(4)[1]
@@ -69,5 +71,5 @@ def test_a_decision_applies_only_to_its_text_and_object(scan: Callable[..., Any]
 
 def test_a_decided_text_is_no_longer_a_review_item(scan: Callable[..., Any]) -> None:
     first = scan(1)[0].doubts
-    after = scan(2, *(ReviewDecision(doubt.place, "blank") for doubt in first))[0].doubts
+    after = scan(2, *(ReviewDecision(doubt.location, "blank") for doubt in first))[0].doubts
     assert after == ()

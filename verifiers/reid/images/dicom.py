@@ -68,7 +68,9 @@ def read_dicom(path: Path) -> ImageArray | None:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buf:
                 return _picture(buf)
     except Quarantined as refused:
-        raise UnreadablePicture(refused.rule, "pixels" if refused.place == "pixels" else "header") from None
+        raise UnreadablePicture(
+            refused.rule, "pixels" if refused.location == "pixels" else "header"
+        ) from None
     except _ERRORS:
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
 

@@ -354,7 +354,7 @@ class TestRefusals:
 
     def test_the_error_can_be_pickled(self) -> None:
         error = pickle.loads(pickle.dumps(UnreadablePicture("no-pixels", "pixels")))  # noqa: S301  our own
-        assert (error.rule, error.place) == ("no-pixels", "pixels")
+        assert (error.rule, error.location) == ("no-pixels", "pixels")
 
     @given(st.data())
     def test_damaged_files_are_read_or_rejected_without_other_errors(self, data: st.DataObject) -> None:
