@@ -1,8 +1,8 @@
-"""What a run leaves for schedulers and monitors when it has ended, however it ended.
+"""The exit report of a run, for schedulers and monitoring.
 
-``return.json`` and ``metrics.prom`` lie in the state folder (a shard's carry its name), and the former
-also where ``--return-file`` says. Both hold counts, rules, gates and timings: no value, no name of a
-source, no path.
+``return.json`` and ``metrics.prom`` are written to the state folder when a run ends, also after a failure;
+those of a shard contain its name. ``return.json`` is also written to the path given by ``--return-file``.
+Both contain counts, rules, gates and timings, but no values, source names or paths.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from medsanitize.release.atomic_io import reserve_space, storage_errors, write_a
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
 _OUTCOMES = ("released", "dropped", "quarantined", "pending")
 _MAY_BE_REPEATED = 5
+# Shells report a process that a signal ended as 128 plus the signal's number.
 _SIGNALS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Objects and bytes of a state, by outcome; ``pending`` has none yet."""
+    """Objects and bytes of a state, by outcome; ``pending`` objects have no outcome yet."""
 
     objects: int = 0
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
@@ -46,9 +47,26 @@ class Counts:
 
 @dataclass(slots=True)
 class ExitReport:
-    """One run: what it was asked, how far it came, how it ended.
+    """Facts about one run, collected while it runs.
 
-    ``started`` and ``ended`` are seconds since 1970; ``file`` is a further place for ``return.json``.
+    Attributes
+    ----------
+    started, ended : float
+        Seconds since the Unix epoch; ``ended`` is None while the run is in progress.
+    workspace : Workspace or None
+        The release; None until the policy is read.
+    shard : Shard or None
+        The shard, if the run processes only one.
+    counts : Counts
+        Objects and bytes by outcome.
+    stages : list of StageTiming
+        Timings of the stages that ended.
+    result : RunResult or None
+        The result, if the run returned one.
+    error : BaseException or None
+        The exception that ended the run, if any.
+    file : Path or None
+        A second path for ``return.json``.
     """
 
     started: float = field(default_factory=time.time)
@@ -62,26 +80,27 @@ class ExitReport:
     file: Path | None = None
 
     def count(self, state: State) -> None:
-        """Count what the state holds; a state that cannot be read leaves the counts as they were."""
+        """Count the objects of a state; if it cannot be read, the counts stay unchanged."""
+        # Called while an error propagates: a damaged state must not hide the first failure.
         with suppress(StateError):
             self.counts = _counts(state)
 
     @property
     def exit_code(self) -> int:
-        """The exit code this run ends with."""
+        """The exit code of the run."""
         if self.result is not None and self.error is None:
             return int(self.result.exit_code)
         return int(exit_code(self.error))
 
     @property
     def ending(self) -> str:
-        """The ending of a result, or ``failed`` or ``stopped``."""
+        """The ending of the result; ``failed`` or ``stopped`` after an error."""
         if self.error is not None:
             return failed_ending(self.error)
         return self.result.ending if self.result is not None else "failed"
 
     def facts(self) -> dict[str, Any]:
-        """The content of ``return.json``."""
+        """Return the content of ``return.json``, as documented in the manual."""
         code, error = self.exit_code, self.error
         release = self.workspace
         gates = self.result.gates if self.result else ()
@@ -107,7 +126,7 @@ class ExitReport:
         }
 
     def metrics(self) -> bytes:
-        """The content of ``metrics.prom``."""
+        """Return the content of ``metrics.prom``, in the Prometheus text format."""
         counts, gates = self.counts, self.result.gates if self.result else ()
         release = self.workspace
         common = {} if release is None else {"release": release.name, "release_version": release.version}
@@ -165,19 +184,27 @@ def _counts(state: State) -> Counts:
 
 
 def exit_report_path(workspace: Workspace, shard: Shard | None, name: str) -> Path:
-    """Where a file of the account lies in the state folder."""
+    """Return the path of a file of the exit report in the state folder."""
     stem, _, suffix = name.rpartition(".")
     return workspace.state / (name if shard is None else f"{stem}.{shard.name}.{suffix}")
 
 
 @contextmanager
 def exit_report_in_state(report: ExitReport, workspace: Workspace, shard: Shard | None) -> Iterator[None]:
-    """Write the account into the state folder when the block ends, whatever ends it.
+    """Write the exit report to the state folder when the block ends, normally or by an exception.
 
-    An account of an earlier run goes at once: whoever finds one knows that it is of the last run. Room for
-    the new one is taken then, too, so that a run that fills the disk can tell of it.
+    Parameters
+    ----------
+    report : ExitReport
+        Filled by the block.
+    workspace : Workspace
+        Gives the state folder.
+    shard : Shard or None
+        The shard whose name the files contain.
     """
     report.workspace, report.shard = workspace, shard
+    # A file that exists after a crash must not describe an earlier run, and space for the new one is reserved
+    # so that a run that fills the disk can still report it.
     for name in (RETURN_FILE, METRICS_FILE):
         with storage_errors():
             exit_report_path(workspace, shard, name).unlink(missing_ok=True)
@@ -187,7 +214,7 @@ def exit_report_in_state(report: ExitReport, workspace: Workspace, shard: Shard 
         _write(report, workspace, shard)
     except BaseException as error:
         report.error = error
-        with suppress(OSError, MedsanitizeError):  # what went wrong matters more
+        with suppress(OSError, MedsanitizeError):  # must not replace the error of the run
             _write(report, workspace, shard)
         raise
 
@@ -202,13 +229,13 @@ def _write(report: ExitReport, workspace: Workspace, shard: Shard | None) -> Non
 
 
 def return_bytes(report: ExitReport) -> bytes:
-    """What ``return.json`` is written from."""
+    """Return the bytes of ``return.json``."""
     return (json.dumps(report.facts(), indent=2) + "\n").encode()
 
 
 @contextmanager
 def exit_report_to(file: Path | None) -> Iterator[ExitReport]:
-    """An account that is also written to ``file``, where one is given, whatever ends the block."""
+    """Yield an exit report, and write it to ``file``, if given, when the block ends."""
     report = ExitReport(file=file)
     try:
         yield report
@@ -223,22 +250,29 @@ def exit_report_to(file: Path | None) -> Iterator[ExitReport]:
 
 
 def check_return_file(report: ExitReport, roots: Iterable[object]) -> None:
-    """Refuse a further place that lies among the sources or in the release; nothing is written there.
+    """Check the second path of ``return.json``, remove the file of an earlier run, and reserve space.
 
-    What an earlier run left at a place that is not refused goes: a run that is killed must not seem to have
-    ended as that one did. Room for what this one will say is taken there.
+    Parameters
+    ----------
+    report : ExitReport
+        Gives the path; it is set to None if the path is refused.
+    roots : iterable
+        Inputs and output; only local folders are checked.
 
     Raises
     ------
     UsageError
+        The path is inside an input or the output.
     """
     folders = [root.resolve() for root in roots if isinstance(root, Path)]
     if report.file is not None and any(report.file.resolve().is_relative_to(root) for root in folders):
+        # Otherwise the error itself would be written to the refused path.
         report.file = None
         raise UsageError(
             "--return-file lies among the inputs or in the output", "Name a file outside of them"
         )
     if report.file is not None:
+        # After a kill, an old file would pass for the result of this run.
         if report.file.is_file():
             with storage_errors():
                 report.file.unlink(missing_ok=True)

@@ -17,11 +17,18 @@ GOES_ON: Final = "it resumes where it stopped"
 
 @contextmanager
 def restart_hint(workspace: Workspace) -> Iterator[None]:
-    """Replace the resume hint of errors raised in the block, if the policy is anonymous."""
+    """Replace the resume hint of errors raised in the block, if the run is anonymous.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        Says whether the run is anonymous, and whether its output is a store.
+    """
     if not workspace.anonymous:
         yield
         return
     told = "it starts from scratch, as every anonymous run does"
+    # A new key gives other pseudonyms: files of the earlier attempt would mix with those of the next.
     if not isinstance(workspace.output, Path):
         told += ", and what was written to output must be removed first"
     try:
@@ -29,6 +36,7 @@ def restart_hint(workspace: Workspace) -> Iterator[None]:
     except EnvironmentFailure as failure:
         remedy = failure.remedy
         failure.remedy = remedy.replace(GOES_ON, told) if GOES_ON in remedy else f"{remedy}: {told}"
+        # Pickling rebuilds an exception from its args.
         failure.args = (failure.what, failure.remedy)
         raise
     except Cancelled as stopped:

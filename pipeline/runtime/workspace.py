@@ -1,4 +1,4 @@
-"""Where the files of one release are: its output, its staging folder and its files in the state folder."""
+"""Paths of one release: its output, its staging folder and its files in the state folder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Workspace:
     state : Path
         The policy's state folder.
     output : Path or str
-        Where the release is published: a folder, or the address of a store.
+        The destination of the release: a folder, or the address of a store.
     name, version : str
-        The release.
+        Name and version of the release.
     anonymous : bool
-        Whether nothing that links to patients may outlive the run.
+        Whether everything that links to patients is deleted with the run.
     """
 
     state: Path
@@ -33,22 +33,23 @@ class Workspace:
 
     @property
     def release(self) -> Path:
-        """The folder in which the release is staged and judged; a store receives it from there."""
+        """The local folder of the release; a release for a store is uploaded from it."""
         return self.output if isinstance(self.output, Path) else self._file("release")
 
     @property
     def staging(self) -> Path:
         """The folder of staged files, readable by its owner only."""
+        # Inside the output folder, so that publishing renames files on one file system.
         return self.release / STAGING
 
     @property
     def database(self) -> Path:
-        """The state's database; every version has its own."""
+        """The database of the state; every version of a release has its own."""
         return self._file("sqlite")
 
     @property
     def pairs(self) -> Path:
-        """The table of matched pairs (contains PHI: it links releases)."""
+        """The table of matched pairs (contains PHI: it links patients across releases)."""
         return self._file("overlap.parquet")
 
     @property
@@ -57,11 +58,11 @@ class Workspace:
         return self._file("synthetic.html")
 
     def review_page(self, number: int = 1) -> Path:
-        """A page of the review (contains PHI: the only files of the state with values in the clear)."""
+        """Return the path of a review page (contains PHI: values are not encrypted)."""
         return self._file("review.html" if number == 1 else f"review-{number}.html")
 
     def review_pages(self) -> list[Path]:
-        """The pages of the review that exist."""
+        """Return the review pages that exist."""
         return list(self.state.glob(f"{self._file('review').name}*.html"))
 
     def _file(self, suffix: str) -> Path:
@@ -69,6 +70,6 @@ class Workspace:
 
 
 def workspace_of(policy: Policy) -> Workspace:
-    """The workspace of a policy's release."""
+    """Return the workspace of a policy's release."""
     release = policy.release
     return Workspace(policy.state, policy.output, release.name, release.version, release.mode == "anonymous")

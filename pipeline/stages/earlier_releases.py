@@ -1,4 +1,4 @@
-"""The earlier releases that a run compares with: the registry, and the key of its embeddings."""
+"""The earlier releases that a run is compared with: the registry and the key of its embeddings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from medsanitize.release.registry import Registry, RegistryEntry
 
 @dataclass(frozen=True, slots=True)
 class EarlierReleases:
-    """A registry, seen from one release.
+    """The registry of earlier releases, from the point of view of one release.
 
     Parameters
     ----------
     folder : Path
-        The registry.
+        The folder of the registry.
     name, version : str
-        The release that is compared.
+        Name and version of the release that is compared.
     public : tuple of str
-        Releases that may be named in public.
+        Names of releases that may appear in the public report.
     key : RegistryKey or None
-        Where the key of the embeddings is read from.
+        Source of the key that encrypts the embeddings.
     """
 
     folder: Path
@@ -35,13 +35,14 @@ class EarlierReleases:
 
     @property
     def registry(self) -> Registry:
-        """The registry itself."""
+        """The registry."""
         return Registry(self.folder)
 
     def others(self) -> list[RegistryEntry]:
-        """Releases of other names: earlier versions of this one hold the same patients on purpose."""
+        """Return the releases of other names."""
+        # Earlier versions of this release contain the same patients on purpose.
         return [entry for entry in self.registry.list() if entry.name != self.name]
 
     def vault(self) -> Vault:
-        """What encrypts and decrypts the embeddings."""
+        """Return the vault that encrypts and decrypts the embeddings."""
         return Vault(read_registry_key(self.key or RegistryKey()))

@@ -1,7 +1,7 @@
-"""What a stage of a run is: the protocol that every stage implements, and what a run hands to it.
+"""The protocol that every stage implements, and the context that a run passes to it.
 
-A stage is built from its section of the policy (`pipeline.sequence.stages_of`), so its methods never see the
-whole policy. It reads and writes the state through the typed functions of `pipeline.state`.
+A stage is built from its section of the policy (`pipeline.sequence.stages_of`), so its methods do not receive
+the whole policy. It reads and writes the state through the typed functions of `pipeline.state`.
 """
 
 from __future__ import annotations
@@ -24,30 +24,42 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 Phase = Literal["inventory", "objects", "set", "documents"]
-"""When a stage runs: before any object is sanitized, on single objects (shards run only these), on the
-whole staged set, or on what accompanies it once the engine is closed."""
+"""When a stage runs: before any object is sanitized; on single objects (shards run only these); on the
+whole staged set; or on accompanying files, after the engine is closed."""
 StagedFinding = tuple[str, str, str]
 """Path in the release, location in the file, rule."""
 Advance = Callable[[int], None]
-"""Reports that so many more objects are done."""
+"""Reports how many further objects are done."""
 
 
 @dataclass(slots=True)
 class RunContext:
-    """What every stage of one run may use.
+    """Resources and results that the stages of one run share.
 
     Parameters
     ----------
+    state : State
+        The open state.
+    engine : Engine
+        Calls the workers.
+    subkeys : SubKeys
+        Keys of pseudonyms, dates and the state.
+    workspace : Workspace
+        Paths of the release.
+    progress : Progress
+        Receives stages and counts.
+    cancellation : Cancellation
+        Checked between objects.
     staging : Path or None
         The staging folder; None in a plan, which writes nothing.
     requeue : callable
-        Queues objects again whose staged files are missing, and resets the stages that depend on them.
+        Requeues objects whose staged files are missing, and resets the stages that depend on them.
     search : IdentifierSearch or None
-        The identifier search of the audit, from that stage on.
+        The identifier search; None before the audit stage.
     tally : Tally
-        Counts over the rows of the manifest, once it is written.
+        Counts over the rows of the manifest; empty before it is written.
     tables : tuple of TableSummary
-        The accompanying tables, once they are written.
+        The accompanying tables; empty before they are written.
     """
 
     state: State
@@ -72,7 +84,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class GateInput:
-    """What gates are decided from. ``search`` is None in a plan, which stages no file to search."""
+    """Input of the gates; ``search`` is None in a plan, which stages no file to search."""
 
     state: State
     tally: Tally
@@ -97,7 +109,7 @@ class Stage(Protocol):
     in_plan : bool
         Whether a plan, which writes nothing, runs it too.
     invalidated_by : frozenset of str
-        Names of the stages whose new results make the results of this one void.
+        Names of the stages whose new results invalidate the results of this one.
     """
 
     name: ClassVar[str]
@@ -106,26 +118,27 @@ class Stage(Protocol):
     invalidated_by: ClassVar[frozenset[str]] = frozenset()
 
     def check(self) -> None:
-        """Refuse what cannot work, before any input is read.
+        """Check files, models and keys of the policy, before an input is read.
 
         Raises
         ------
         UsageError, KeyMaterialError, IntegrityError
+            The stage cannot run with this policy.
         """
         return
 
     def pending(self, state: State) -> int | None:
-        """Number of objects ahead; None where it is not known beforehand, 0 where there is nothing to do."""
+        """Return the number of objects ahead: None if it is unknown, 0 if the stage is to be skipped."""
         return None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Do what is pending; what an interrupted run has stored stays done."""
+        """Process what is pending; results that an interrupted run stored are kept."""
 
     @staticmethod
     def reset(state: State) -> None:
-        """Remove this stage's results, within the open transaction."""
+        """Remove the results of this stage, within the open transaction."""
         return
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """The gates that this stage decides; their details are public sentences."""
+        """Return the gates that this stage decides; their details appear in the public report."""
         return ()

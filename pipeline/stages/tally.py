@@ -1,4 +1,4 @@
-"""Counts taken while the rows of the manifest are written."""
+"""Counts over the rows of the manifest, taken while it is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,23 @@ _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap"
 
 @dataclass(slots=True)
 class Tally:
-    """Counts taken while the rows of the manifest stream by in order."""
+    """Counts over the rows of the manifest.
+
+    Attributes
+    ----------
+    objects, patients, studies, series : int
+        Numbers of each in the release.
+    bytes : int
+        Size of the released objects.
+    regions : int
+        Pixel regions that were cleaned.
+    kinds, modalities, sop_classes : Counter of str
+        Objects by kind, modality and SOP Class UID.
+    rules : Counter of str
+        Attributes changed, by rule.
+    checks : dict of str to Counter of str
+        Objects by the value of each check.
+    """
 
     objects: int = 0
     patients: int = 0
@@ -30,7 +46,8 @@ class Tally:
     _last: tuple[str, str, str] = ("", "", "")
 
     def add(self, row: ObjectRow, rules: Mapping[str, int]) -> None:
-        """Count one row; rows come ordered by patient, study and series."""
+        """Count one row; rows must be ordered by patient, study and series."""
+        # Comparing with the previous row needs no set of all patients in memory.
         patient, study, series = self._last
         new_patient = self.objects == 0 or row.patient != patient
         new_study = new_patient or row.study != study
@@ -51,12 +68,23 @@ class Tally:
 
     @property
     def actions(self) -> dict[str, int]:
-        """Changes to attributes by kind of action."""
+        """Attributes by action; see `count_actions`."""
         return count_actions(self.rules)
 
 
 def count_actions(rules: Mapping[str, int]) -> dict[str, int]:
-    """Add up rule counts by the action each rule id begins with; unchanged values are no action."""
+    """Sum the counts of rules by the action code (PS3.15 E.1) that each rule ID starts with.
+
+    Parameters
+    ----------
+    rules : mapping of str to int
+        Counts by rule ID.
+
+    Returns
+    -------
+    dict of str to int
+        Counts by the values of `ACTIONS`; values kept unchanged are not counted.
+    """
     counts = dict.fromkeys(ACTIONS.values(), 0)
     for rule, count in rules.items():
         if rule[:1] in ACTIONS and rule[1:2] == ":" and rule != "K:unchanged":

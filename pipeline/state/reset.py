@@ -1,4 +1,4 @@
-"""Sanitizing objects again: after a review decided on them, a withdrawn release, or missing files."""
+"""Database operations that make objects pending again, to be sanitized another time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import rule_out
 
 AGAIN = "again"
-"""Rule of an object that waits to be sanitised again; no run ends with it."""
+"""Rule of an object that is to be sanitized again; no run ends with it."""
 REVIEW = "review"
 """Rule of an object that a person quarantined."""
+# Every column that sanitizing or a later stage fills: a stale value would pass for a result.
 _CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
     " p_instance = NULL, bytes = NULL, sha256 = NULL, native = NULL, pixels = NULL, pixels_check = 0,"
@@ -20,18 +21,19 @@ _CLEARED = (
 
 
 def count_requeued(state: State) -> int:
-    """Number of objects that wait to be sanitized again."""
+    """Return the number of objects that are to be sanitized again."""
     return state.count(f"rule = '{AGAIN}'")
 
 
 def mark_requeued(state: State, numbers: Iterable[int]) -> None:
-    """Let objects wait to be sanitized again, within the open transaction."""
+    """Mark objects to be sanitized again, within the open transaction."""
     rule_out(state, numbers, "quarantined", AGAIN)
 
 
 def requeue_ruled_out(state: State) -> None:
-    """Requeue what decisions on the whole set ruled out, within the open transaction, and drop its flags."""
+    """Requeue objects ruled out by decisions on the whole set, and clear all flags (open transaction)."""
     db = state.db
+    # Only objects with a pseudonym were sanitized; the others were ruled out for a reason of their own.
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
         " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
@@ -46,21 +48,21 @@ def reopen_requeued(state: State) -> None:
     _remove_synthetics(db)
     db.execute("UPDATE objects SET again = 0 WHERE again")
     db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
-    # A decision to release was made on the object as it was, not as it becomes now.
+    # A decision to release applied to the earlier result of sanitizing, not to the new one.
     db.execute(
         "DELETE FROM decisions WHERE verdict = 'release' AND id IN (SELECT id FROM objects WHERE again)"
     )
 
 
 def reopen_all(state: State) -> None:
-    """Make every object pending that was sanitized, within the open transaction."""
+    """Make every sanitized object pending, within the open transaction."""
     db = state.db
     _remove_synthetics(db)
     db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
 
 
 def quarantine_decided(state: State) -> None:
-    """Quarantine the pending objects that a review decided to quarantine, within the open transaction."""
+    """Quarantine pending objects by decision of a review, within the open transaction."""
     state.db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE outcome IS NULL"
         " AND id IN (SELECT id FROM decisions WHERE verdict = 'quarantine')",
@@ -69,12 +71,12 @@ def quarantine_decided(state: State) -> None:
 
 
 def _remove_synthetics(db: Connection) -> None:
-    # They are made again under the same numbers, once it is known how many are wanted.
+    # Their row numbers are reused when the images are generated again, possibly in another number.
     db.execute("DELETE FROM objects WHERE id IN (SELECT id FROM synthetics)")
     db.execute("DELETE FROM synthetics")
 
 
-# -- rows of stages, of objects that are sanitized again ----------------------------------
+# -- results of stages, of objects that are sanitized again -------------------------------
 
 
 def remove_review_items(state: State) -> None:

@@ -1,7 +1,7 @@
-"""What each stage stores of the whole set, one entry each: its type, who writes it, who else reads it.
+"""Results of the stages on the whole set: one entry each, with its type, its writers and its other readers.
 
-This table is the only place that knows the names under which the state stores these values. A test holds
-``written_by`` and ``read_by`` to the modules that use an entry, so a new reader has to be named here.
+The names under which the state stores these values are defined here only. A test compares ``written_by`` and
+``read_by`` with the modules that use an entry, so a new reader must be added here.
 """
 
 from __future__ import annotations
@@ -37,28 +37,48 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """That something is done; stored in the clear, since it reveals nothing."""
+    """A flag that a step is done, stored unencrypted because it reveals nothing.
+
+    Parameters
+    ----------
+    name : str
+        Name in the state.
+    written_by, read_by : tuple of str
+        Modules of `medsanitize.pipeline` that set the flag, and others that read it.
+    """
 
     name: str
     written_by: tuple[str, ...]
     read_by: tuple[str, ...] = ()
 
     def is_set(self, state: State) -> bool:
-        """Whether it is done."""
+        """Whether the flag is set."""
         return state.plain(self.name) is not None
 
     def set(self, state: State) -> None:
-        """State that it is done, within the open transaction if there is one."""
+        """Set the flag, within the open transaction if there is one."""
         state.put_plain(self.name, b"1")
 
     def remove(self, state: State) -> None:
-        """State that it is not done, within the open transaction if there is one."""
+        """Remove the flag, within the open transaction if there is one."""
         state.remove(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[T]):
-    """A sealed value: ``decode`` rebuilds it from JSON, ``encode`` makes JSON of what is no dataclass."""
+    """An encrypted value, stored as JSON.
+
+    Parameters
+    ----------
+    name : str
+        Name in the state.
+    decode : callable
+        Rebuilds the value from parsed JSON.
+    written_by, read_by : tuple of str
+        Modules of `medsanitize.pipeline` that store the value, and others that load it.
+    encode : callable
+        Converts the value to what JSON can represent; the default suits dataclasses.
+    """
 
     name: str
     decode: Callable[[Any], T]
@@ -67,16 +87,16 @@ class Result(Generic[T]):
     encode: Callable[[T], Any] = asdict  # type: ignore[assignment]
 
     def is_stored(self, state: State) -> bool:
-        """Whether there is a value."""
+        """Whether a value is stored."""
         return state.plain(self.name) is not None
 
     def load(self, state: State) -> T | None:
-        """The value, or None where there is none."""
+        """Return the value, or None if none is stored."""
         text = state.get(self.name)
         return None if text is None else self.decode(json.loads(text))
 
     def store(self, state: State, value: T) -> None:
-        """Seal and store the value, within the open transaction if there is one."""
+        """Encrypt and store the value, within the open transaction if there is one."""
         state.put(self.name, json.dumps(self.encode(value)))
 
     def remove(self, state: State) -> None:
@@ -92,7 +112,7 @@ def _text(name: str, written_by: tuple[str, ...], read_by: tuple[str, ...] = ())
 
 
 def decode_synthetic(facts: Mapping[str, Any]) -> SyntheticSummary:
-    """Rebuild what the release states of its synthetic images."""
+    """Rebuild the public facts about synthetic images from parsed JSON."""
     figures = tuple(
         FigureTable(**{**one, "head": tuple(one["head"]), "rows": tuple(map(tuple, one["rows"]))})
         for one in facts.get("figures", ())
@@ -125,6 +145,7 @@ def _tables(facts: Mapping[str, Mapping[str, int]]) -> dict[str, TableNotes]:
 
 
 def _encode_inputs(shared: SharedInputs) -> Any:
+    # Paths are bytes that need not be UTF-8: fsdecode and fsencode keep every byte through JSON.
     roots = [
         [os.fsdecode(one.path), one.inode, [(os.fsdecode(name), inode) for name, inode in one.entries]]
         for one in shared.roots
@@ -146,9 +167,9 @@ def _inputs(facts: Any) -> SharedInputs:
 # -- the state itself -----------------------------------------------------------------------
 
 SETTINGS = _text("settings", ("resume",))
-"""What a resumed run must share with the run that began: versions, policy, inputs, lists."""
+"""Settings that a resumed run must share with the run that began: versions, policy, inputs, lists."""
 SHARED_INPUTS = Result("sight", _inputs, ("engines.shared_storage",), encode=_encode_inputs)
-"""The inputs as every shard must find them; there while shards may be at work."""
+"""The inputs as every shard must find them; stored while shards may run."""
 
 # -- the set before any object is sanitized -------------------------------------------------
 
@@ -157,20 +178,20 @@ WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 PARTIAL_WALK = Result("walk-so-far", lambda facts: Walk(**facts), ("stages.inventory",))
 """The inventory up to its last stored batch."""
 SPECIMENS_ASSIGNED = Mark("placed", ("stages.slides",))
-"""Slides have the patients and specimens of the table ``wsi.places``."""
+"""The patients and specimens of the table ``wsi.places`` are assigned to slides."""
 RESOLVED = Mark("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
 EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))
-"""What became of the list ``exclude``."""
+"""Counts of the list ``exclude``."""
 SMALL_SERIES_JOINED = Mark("small series joined", ("stages.faces",))
-"""Series too small to be judged by themselves are judged by frame of reference."""
+"""Series with too few slices are joined by frame of reference."""
 FACES_JUDGED = Mark("faces", ("stages.faces",))
 """Every series has a verdict on faces."""
 
 # -- decisions on the whole set -------------------------------------------------------------
 
 CONTESTS_SETTLED = Mark("contests", ("stages.deduplicate",))
-"""Of the sources that state one SOP Instance UID, the survivors are known."""
+"""Contested SOP Instance UIDs are decided."""
 DUPLICATES_JUDGED = Mark("duplicates", ("stages.deduplicate",))
 """Equal bytes, equal pixels and earlier releases are decided."""
 REGISTRY = Result(
@@ -179,7 +200,7 @@ REGISTRY = Result(
     ("stages.deduplicate",),
     ("evidence", "run"),
 )
-"""What the registry says of the release."""
+"""The comparison of the release with the registry."""
 FAILED_BYTES = Mark("refused-bytes", ("stages.deduplicate",))
 """Equal bytes that the policy does not allow."""
 FAILED_PIXELS = Mark("refused-pixels", ("stages.deduplicate",))
@@ -191,7 +212,7 @@ FINGERPRINTED_BY = _text("looked-by", ("stages.overlap",))
 OVERLAP_JUDGED = Mark("overlap", ("stages.overlap",))
 """The comparison with earlier releases is decided."""
 OVERLAP = Result("overlapped", _overlap, ("stages.overlap",), ("evidence", "stages.manifests"))
-"""What the comparison with earlier releases found."""
+"""The result of the comparison with earlier releases."""
 FAILED_OVERLAP = Mark("refused-overlap", ("stages.overlap",))
 """Patients of earlier releases that the policy does not allow."""
 REPLACED = Result(
@@ -208,14 +229,14 @@ SYNTHETIC: Result[SyntheticSummary | None] = Result(
     ("evidence", "stages.manifests"),
     encode=lambda value: None if value is None else asdict(value),
 )
-"""What the release states of its synthetic images; stored as None where nothing was replaced."""
+"""The public facts about synthetic images; stored as None where nothing was replaced."""
 ATTACKS = Result("attacks", _attacks, ("stages.linkage_attack",))
 """Success of linkage attacks on the released images."""
 
 # -- evidence and publication ---------------------------------------------------------------
 
 GROUPS = Result("groups", lambda facts: EquivalenceClasses(**facts), ("stages.tables",))
-"""Groups of patients by what the accompanying tables state."""
+"""Equivalence classes of patients in the accompanying tables."""
 TABLE_NOTES = Result(
     "blanked",
     _tables,
@@ -223,28 +244,28 @@ TABLE_NOTES = Result(
     ("evidence",),
     encode=lambda notes: {name: asdict(one) for name, one in notes.items()},
 )
-"""What was left out of each accompanying table."""
+"""Numbers of cells and rows removed from each accompanying table."""
 JUDGED = Result("judged", lambda facts: Judgement(**facts), ("run",), ("requeue", "review.pages"))
-"""How the run ended."""
+"""The ending of the run."""
 PUBLICATION = Result("publishing", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
-"""The release that is being published or is published; from here on nothing is judged again."""
+"""The release that is being or is published; once stored, no gate is decided again."""
 PUBLISHED = Mark("published", ("run",), ("resume", "review.pages"))
 """The release is complete."""
 WITHDRAWN = Mark("withdrawn", ("run",), ("requeue", "resume"))
-"""A gate failed: what was staged is removed, and a rerun sanitizes again."""
+"""A gate failed: the staged files are removed, and a rerun sanitizes again."""
 
 # -- review ---------------------------------------------------------------------------------
 
 REVIEW = Result(
     "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.review_decisions", "run")
 )
-"""The pages that wait for decisions."""
+"""The review pages that await decisions."""
 SAMPLE_SEED = _text("seed", ("review.pages",))
-"""Seed of the sample: the digest of what the first page was of."""
+"""Seed of the review sample: the staged digest that the first page showed."""
 REVIEWED = Mark("reviewed", ("review.review_decisions",), ("stages.sanitize",))
-"""A person decided at least once."""
+"""A person made at least one decision."""
 DECIDED = _text("decided", ("review.review_decisions",))
-"""Digest of all decisions; shards of another one are not merged."""
+"""Digest of all decisions; shards with another digest are not merged."""
 APPROVED = _text("approved", ("review.review_decisions",), ("run",))
 """Digest of the staged release that a person approved."""
 
