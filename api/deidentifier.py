@@ -194,7 +194,7 @@ class Deidentifier:
     PolicyError
         The policy is invalid.
     UsageError
-        A file or an extra that the policy needs is missing, or ``wsi.places`` is set.
+        A file or an extra that the policy needs is missing, or ``wsi.specimens`` is set.
 
     Examples
     --------
@@ -211,8 +211,8 @@ class Deidentifier:
     def __init__(self, policy: PolicySource, key: ReleaseKey) -> None:
         self._policy = object_policy(policy)
         check_extras(_of_one_object(self._policy))
-        if self._policy.wsi.places is not None:
-            raise UsageError("wsi.places names slides of an export", "Leave it out, or use run")
+        if self._policy.wsi.specimens is not None:
+            raise UsageError("wsi.specimens names slides of an export", "Leave it out, or use run")
         self._excluded = read_excluded(self._policy.exclude)
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
         self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))

@@ -29,7 +29,7 @@ _BROKEN = re.compile(r"<!-- broken -->\n```yaml\n(.*?)```", re.S)
 _BASE = Path("/project")
 
 THIS_VERSION: Mapping[str, str] = {
-    "clean_pixel_data": "the objects that `pixels.look_at` selects are read; identifying text is blanked and "
+    "clean_pixel_data": "the objects that `pixels.search` selects are read; identifying text is blanked and "
     "the result is read again. Objects with remaining identifying text, or that cannot be decoded, are "
     "quarantined. Stated only in objects that were read",
     "clean_recognizable_visual_features": "set by `pixels.faces`, which must be `deface` or `quarantine` "

@@ -53,7 +53,7 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
     audit, decode = AuditStage(dicom.options, dicom.dates), DecodeStage(policy.deduplicate)
     return (
         InventoryStage(policy.inputs),
-        SpecimensStage(policy.wsi.places, policy.inputs),
+        SpecimensStage(policy.wsi.specimens, policy.inputs),
         ResolveStage(policy.exclude, policy.pseudonyms.table),
         FacesStage(policy.pixels.faces),
         SanitizeStage(policy.pseudonyms.table, dicom.options.clean_pixel_data, policy.pixels.faces),
@@ -65,7 +65,7 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
         SynthesizeStage(policy.synthesize, audit, decode),
         LinkageAttackStage(policy.overlap, earlier),
         TablesStage(
-            policy.tables, dicom.options, dicom.dates, policy.pseudonyms.uid_root, policy.small_groups
+            policy.tables, dicom.options, dicom.dates, policy.pseudonyms.uid_root, policy.k_anonymity
         ),
         manifests_stage(policy),
     )
@@ -85,9 +85,9 @@ def earlier_releases(policy: Policy) -> EarlierReleases:
 
 def accompanying_files(policy: Policy) -> list[Path]:
     """Return the files that the policy names in addition to the images: lists and tables."""
-    places = policy.wsi.places
+    specimens = policy.wsi.specimens
     named = (policy.exclude, policy.pseudonyms.table, *(table.file for table in policy.tables))
-    return [path for path in (*named, places.file if places else None) if path is not None]
+    return [path for path in (*named, specimens.file if specimens else None) if path is not None]
 
 
 def check_stages(stages: Iterable[Stage]) -> None:

@@ -252,7 +252,7 @@ class Pixels(Section):
     at_risk: Literal["release", "quarantine"] = "quarantine"
     """Objects at risk of burned-in text while ``clean_pixel_data`` is off: ``release`` publishes them, marked
     as not checked."""
-    look_at: Literal["at-risk", "every-image"] = "at-risk"
+    search: Literal["at-risk", "every-image"] = "at-risk"
     """Which objects are searched for text when ``clean_pixel_data`` is on."""
     mask: Literal["identifying", "all-text", "outside-ultrasound-regions"] = "identifying"
     """What is blanked: identifying text boxes; all text boxes; or, if an object declares ultrasound regions,
@@ -285,7 +285,7 @@ class RasterImages(Section):
     excluded."""
 
 
-class SlidePlaces(Section):
+class SpecimenTable(Section):
     """Table of the specimen of each slide: patient, primary sample, block, section, stain.
 
     Columns that are not named are not read. Its values are released as pseudonyms, the stain unchanged.
@@ -343,7 +343,7 @@ class WholeSlides(Section):
     """Comments and application segments inside JPEG tiles and strips, which no decoder needs. ``keep`` leaves
     them unchanged; they are only searched for words of the source's metadata and for known identifiers. In
     JPEG 2000 and DICOM frames they are always removed."""
-    places: SlidePlaces | None = None
+    specimens: SpecimenTable | None = None
     """Table of each slide's specimen: patient, sample, block, section, stain."""
 
 
@@ -487,7 +487,7 @@ class Policy(Section):
     """CSV with column ``patient_id``: patients whose objects are excluded."""
     tables: tuple[TableSection, ...] = ()
     """Accompanying tables."""
-    small_groups: KAnonymity = KAnonymity()
+    k_anonymity: KAnonymity = KAnonymity()
     """k-anonymity of the accompanying tables."""
     registry: Registry = Registry()
     """The registry of earlier releases."""

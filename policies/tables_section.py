@@ -39,7 +39,7 @@ class TableSection(Section):
 class KAnonymity(Section):
     """k-anonymity: how many patients must share each combination of values in all tables."""
 
-    least: Annotated[int, Field(ge=2, le=1000)] = 5
+    k: Annotated[int, Field(ge=2, le=1000)] = 5
     """Required group size (k); patients of smaller groups are counted."""
     action: Literal["flag", "fail"] = "flag"
     """Action if there are smaller groups: ``flag`` states it in the release, ``fail`` publishes nothing."""

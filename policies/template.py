@@ -76,7 +76,7 @@ keys:
 
 # k-anonymity: the number of patients who must share each combination of values in the tables; if fewer do,
 # flag it or fail.
-#small_groups: {{least: 5, action: flag}}
+#k_anonymity: {{k: 5, action: flag}}
 
 # Registry of earlier releases, to find objects that were already published. Public manifests may mention only
 # the releases listed in public.
@@ -145,7 +145,7 @@ keys:
 # it: objects at risk are quarantined or released (marked as not checked).
 #pixels:
 #  at_risk: quarantine
-#  look_at: every-image
+#  search: every-image
 #  mask: all-text
 #  regions:
 #    - {{manufacturer: "ACME", modality: US, rows: 600, columns: 800, boxes: [[0, 0, 800, 40]]}}
@@ -165,7 +165,7 @@ keys:
   # The macro image: the part to keep, without the label, whose position differs by scanner.
 #  macro: {{keep: [0.3, 0, 1, 1]}}
 #  scanner: drop
-#  places: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
+#  specimens: {{file: ./slides.csv, slide: file, patient: patient_id, block: block, stain: stain}}
 
 # Duplicate objects: ignore, flag, drop, quarantine or fail.
 #deduplicate:

@@ -40,7 +40,7 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
 def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Yield the paths of keys whose values are files or folders."""
     yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
-    yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "places", "file"))
+    yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "specimens", "file"))
     yield ("registry", "key", "file")
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
     yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))

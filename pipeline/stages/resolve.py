@@ -216,7 +216,7 @@ def digest_of_lists(seal: Seal, lists: Iterable[Path | None]) -> str:
                     parts.append(digest.hexdigest())
             except OSError:
                 raise UsageError(
-                    "A file named by exclude, pseudonyms.table, tables or wsi.places cannot be read",
+                    "A file named by exclude, pseudonyms.table, tables or wsi.specimens cannot be read",
                     "Correct the path in the policy, or its permissions",
                 ) from None
     return seal.name("lists", *parts).hex()

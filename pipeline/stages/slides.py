@@ -1,4 +1,4 @@
-"""Slides in a run: their files, and their place by the holder's table."""
+"""Slides in a run: their files, and their specimens by the data controller's table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from medsanitize.pipeline.state.specimens import (
 )
 from medsanitize.pipeline.state.stage_results import SPECIMENS_ASSIGNED
 from medsanitize.pipeline.storage.sources import Input
-from medsanitize.policies.model import SlidePlaces
+from medsanitize.policies.model import SpecimenTable
 from medsanitize.sanitize.context import SpecimenIds
 
 
@@ -28,7 +28,7 @@ from medsanitize.sanitize.context import SpecimenIds
 class SpecimensStage(Stage):
     """Assign slides to the patients and specimens that a table states."""
 
-    table: SlidePlaces | None
+    table: SpecimenTable | None
     inputs: tuple[Input, ...]
 
     name: ClassVar = "specimens"
@@ -39,7 +39,7 @@ class SpecimensStage(Stage):
     def check(self) -> None:
         """Refuse a table that cannot be used."""
         if self.table is not None:
-            check_places(self.table)
+            check_specimen_table(self.table)
 
     def pending(self, state: State) -> int | None:
         """0 without a table, and once it was read."""
@@ -48,11 +48,11 @@ class SpecimensStage(Stage):
     def run(self, context: RunContext, advance: Advance) -> None:
         """Assign them."""
         if self.table is not None:
-            place_slides(context.state, self.table, self.inputs)
+            assign_specimens(context.state, self.table, self.inputs)
 
 
-def check_places(table: SlidePlaces) -> None:
-    """Refuse a table of places that cannot be read or has not its columns, before anything else is read.
+def check_specimen_table(table: SpecimenTable) -> None:
+    """Refuse a specimen table that cannot be read or has not its columns, before anything else is read.
 
     Raises
     ------
@@ -62,15 +62,15 @@ def check_places(table: SlidePlaces) -> None:
     next(iter(_rows(table)), None)
 
 
-def place_slides(state: State, places: SlidePlaces, inputs: Sequence[Input]) -> None:
-    """Give every slide that the table names its patient and place; runs once, as one transaction.
+def assign_specimens(state: State, specimens: SpecimenTable, inputs: Sequence[Input]) -> None:
+    """Give every slide that the table names its patient and specimen; runs once, as one transaction.
 
     Raises
     ------
     UsageError
-        The table names a slide twice, or gives files of one slide different places.
+        The table names a slide twice, or gives files of one slide different specimens.
     """
-    table = _table(places)
+    table = _table(specimens)
     roots = [os.path.realpath(os.fsencode(root)) for root in inputs if isinstance(root, Path)]
     roots += [root.rstrip("/").encode() for root in inputs if isinstance(root, str)]
     with state.transaction():
@@ -90,7 +90,7 @@ def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> Specime
         found = {replace(one, stain="") for one in found}  # each channel may have a stain of its own
     if len(found) > 1:
         raise UsageError(
-            "wsi.places gives files of one slide different places",
+            "wsi.specimens gives files of one slide different specimens",
             "Name the list (.afi) instead of its files",
         )
     return next(iter(found), None)
@@ -101,45 +101,47 @@ def _relative(roots: Sequence[bytes], path: bytes) -> str:
     return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
 
 
-def _table(places: SlidePlaces) -> dict[str, SpecimenIds]:
-    columns = [getattr(places, level) for level in LEVELS]
+def _table(specimens: SpecimenTable) -> dict[str, SpecimenIds]:
+    columns = [getattr(specimens, level) for level in LEVELS]
     table: dict[str, SpecimenIds] = {}
-    for row in _rows(places):
-        name = (row[places.slide] or "").strip().removeprefix("./")
+    for row in _rows(specimens):
+        name = (row[specimens.slide] or "").strip().removeprefix("./")
         if name in table:
-            raise UsageError("wsi.places names a slide twice", "List each slide once")
+            raise UsageError("wsi.specimens names a slide twice", "List each slide once")
         table[name] = SpecimenIds(*((row[column] or "").strip() if column else "" for column in columns))
     return table
 
 
-def _rows(places: SlidePlaces) -> Iterator[dict[str, str | None]]:
+def _rows(specimens: SpecimenTable) -> Iterator[dict[str, str | None]]:
     """The rows of the table, every value as text."""
     import csv
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = list(dict.fromkeys([places.slide, *(c for c in map(places.__getattribute__, LEVELS) if c)]))
+    wanted = list(
+        dict.fromkeys([specimens.slide, *(c for c in map(specimens.__getattribute__, LEVELS) if c)])
+    )
     try:
-        if places.file.suffix == ".parquet":
-            _require(wanted, pq.read_schema(places.file).names)
-            rows = pq.read_table(places.file, columns=wanted).to_pylist()
+        if specimens.file.suffix == ".parquet":
+            _require(wanted, pq.read_schema(specimens.file).names)
+            rows = pq.read_table(specimens.file, columns=wanted).to_pylist()
             yield from ({key: None if v is None else str(v) for key, v in row.items()} for row in rows)
             return
-        with Path(places.file).open(encoding="utf-8-sig", newline="") as file:
+        with Path(specimens.file).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             _require(wanted, reader.fieldnames or ())
             yield from reader
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
         raise UsageError(
-            "wsi.places: the table cannot be read", "Give a CSV in UTF-8 or a Parquet file"
+            "wsi.specimens: the table cannot be read", "Give a CSV in UTF-8 or a Parquet file"
         ) from None
 
 
 def _require(wanted: Sequence[str], given: Sequence[str]) -> None:
     if missing := sorted(set(wanted) - set(given)):
         raise UsageError(
-            f"wsi.places: the table has no column {', '.join(missing)}", "Correct the names in the policy"
+            f"wsi.specimens: the table has no column {', '.join(missing)}", "Correct the names in the policy"
         )
 
 

@@ -83,7 +83,7 @@ class TablesStage(Stage):
     options: Options
     dates: Dates
     uid_root: str | None
-    small_groups: KAnonymity
+    k_anonymity: KAnonymity
 
     name: ClassVar = "tables"
     phase: ClassVar[Phase] = "documents"
@@ -103,7 +103,7 @@ class TablesStage(Stage):
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
         """Whether few patients share a combination of values."""
-        return (small_groups_gate(judged.state, self.small_groups),)
+        return (k_anonymity_gate(judged.state, self.k_anonymity),)
 
 
 def write_tables(
@@ -266,7 +266,7 @@ def _groups(rules: TablesStage, folder: Path) -> EquivalenceClasses | None:
         if said:
             path = folder / f"{table.name}.parquet"
             told.append(QuasiIdentifiers(path, table.patient, tuple(dict.fromkeys(said))))
-    return equivalence_classes(told, rules.small_groups.least) if told else None
+    return equivalence_classes(told, rules.k_anonymity.k) if told else None
 
 
 class _Mapper:
@@ -388,19 +388,19 @@ def _zip(text: str) -> str | None:
     return "000" if match[1] in SMALL_ZIP_PREFIXES else match[1]
 
 
-def small_groups_gate(state: State, rules: KAnonymity) -> GateSummary:
+def k_anonymity_gate(state: State, rules: KAnonymity) -> GateSummary:
     """How many patients share what the tables beside the images say of them."""
     found = GROUPS.load(state)
     if found is None or not found.patients:
         detail = "Disclosure risk by rare combinations was not measured."
-        return GateSummary("small groups", "not_run", detail)
+        return GateSummary("k-anonymity", "not_run", detail)
     detail = (
         f"{found.patients} patients in {found.groups} groups by the values of the tables, the smallest"
-        f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.least}."
+        f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.k}."
         " Shifted dates in tables, headers and images were not measured."
     )
     if not found.few:
-        return GateSummary("small groups", "passed", detail)
+        return GateSummary("k-anonymity", "passed", detail)
     if rules.action == "fail":
-        return GateSummary("small groups", "failed", f"{detail} The policy allows none.")
-    return GateSummary("small groups", "flagged", detail)
+        return GateSummary("k-anonymity", "failed", f"{detail} The policy allows none.")
+    return GateSummary("k-anonymity", "flagged", detail)

@@ -178,7 +178,7 @@ WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 PARTIAL_WALK = Result("walk-so-far", lambda facts: Walk(**facts), ("stages.inventory",))
 """The inventory up to its last stored batch."""
 SPECIMENS_ASSIGNED = Mark("placed", ("stages.slides",))
-"""The patients and specimens of the table ``wsi.places`` are assigned to slides."""
+"""The patients and specimens of the table ``wsi.specimens`` are assigned to slides."""
 RESOLVED = Mark("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
 EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))

@@ -310,7 +310,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> CheckResult:
         """Whether the pixels are read for text (``passed``), once `_clean_pixels` has verified them."""
         cleans = self._policy.dicom.options.clean_pixel_data
-        if has_pixels and cleans and self._policy.pixels.look_at == "every-image":
+        if has_pixels and cleans and self._policy.pixels.search == "every-image":
             return CheckResult.PASSED
         if not has_pixels or not may_show_text(texts):
             return CheckResult.NOT_APPLICABLE

@@ -226,10 +226,10 @@ def test_a_channel_is_found_in_its_list_and_on_its_own(tmp_path: Path, verdict: 
 
 
 def test_a_table_can_assign_a_list_by_its_channels(tmp_path: Path) -> None:
-    policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, stain: st}}")
+    policy = prepare(tmp_path, wsi="{specimens: {file: ./specimens.csv, slide: f, patient: p, stain: st}}")
     fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
     write_ct(policy.inputs[0] / "ct.dcm", 1)
-    (tmp_path / "places.csv").write_text(
+    (tmp_path / "specimens.csv").write_text(
         f"f,p,st\na_DAPI.svs,{CANARIES[1]},DAPI\nb_FITC.svs,{CANARIES[1]},GFAP\n"
     )
     run(policy, ONE)
@@ -241,10 +241,10 @@ def test_a_table_can_assign_a_list_by_its_channels(tmp_path: Path) -> None:
 
 
 def test_a_table_that_assigns_channels_to_two_patients_is_rejected(tmp_path: Path) -> None:
-    policy = prepare(tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}")
+    policy = prepare(tmp_path, wsi="{specimens: {file: ./specimens.csv, slide: f, patient: p}}")
     fill_afi(policy.inputs[0], "a_DAPI.svs", "b_FITC.svs")
-    (tmp_path / "places.csv").write_text("f,p\na_DAPI.svs,one\nb_FITC.svs,two\n")
-    with pytest.raises(UsageError, match="one slide different places"):
+    (tmp_path / "specimens.csv").write_text("f,p\na_DAPI.svs,one\nb_FITC.svs,two\n")
+    with pytest.raises(UsageError, match="one slide different specimens"):
         run(policy, ONE)
 
 
@@ -293,12 +293,13 @@ def test_a_crashing_viewer_quarantines_only_the_slide(
 
 def test_specimen_identifiers_of_slides_become_pseudonyms(tmp_path: Path) -> None:
     policy = prepare(
-        tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p, sample: s, block: b, stain: st}}"
+        tmp_path,
+        wsi="{specimens: {file: ./specimens.csv, slide: f, patient: p, sample: s, block: b, stain: st}}",
     )
     fill(policy.inputs[0], ("aperio", "leica", "zeiss"))
     write_ct(policy.inputs[0] / "ct.dcm", 1)
     name = f"S26-{CANARIES[0]}-1234"
-    (tmp_path / "places.csv").write_text(
+    (tmp_path / "specimens.csv").write_text(
         "f,p,s,b,st\n"
         f"aperio/{name}.svs,{CANARIES[1]},SAMPLE-77,B-1,H and E\n"
         f"leica/{name}.scn,{CANARIES[1]},SAMPLE-77,B-2,{CANARIES[0]}\n"
@@ -316,10 +317,10 @@ def test_specimen_identifiers_of_slides_become_pseudonyms(tmp_path: Path) -> Non
 
 def test_slides_of_excluded_patients_are_dropped(tmp_path: Path) -> None:
     policy = prepare(
-        tmp_path, wsi="{places: {file: ./places.csv, slide: f, patient: p}}", exclude="./exclude.csv"
+        tmp_path, wsi="{specimens: {file: ./specimens.csv, slide: f, patient: p}}", exclude="./exclude.csv"
     )
     fill(policy.inputs[0], ("aperio",))
-    (tmp_path / "places.csv").write_text(f"f,p\naperio/S26-{CANARIES[0]}-1234.svs,{CANARIES[1]}\n")
+    (tmp_path / "specimens.csv").write_text(f"f,p\naperio/S26-{CANARIES[0]}-1234.svs,{CANARIES[1]}\n")
     (tmp_path / "exclude.csv").write_text(f"patient_id\n{CANARIES[1]}\n")
     assert plan(policy, ONE).dropped == {"consent": 1}
 

@@ -393,22 +393,22 @@ def test_tables_reduce_ages_zip_codes_and_cells_that_name_the_patient(workplace:
 def test_k_anonymity_of_a_table_is_a_gate(workplace: Workplace) -> None:
     _, policy = released_table(workplace)
     gates = json.loads((policy.state / "audit.json").read_text())["gates"]
-    gate = next(gate for gate in gates if gate["name"] == "small groups")
+    gate = next(gate for gate in gates if gate["name"] == "k-anonymity")
     assert gate["result"] == "flagged"
     assert "patients are in groups of fewer than 5" in gate["detail"]
     assert not [path for path in (policy.output / "tables").iterdir() if path.name != "labels.parquet"]
 
 
-def small_groups(policy: Policy) -> str:
+def k_anonymity(policy: Policy) -> str:
     gates = json.loads((policy.state / "audit.json").read_text())["gates"]
-    return str(next(gate["result"] for gate in gates if gate["name"] == "small groups"))
+    return str(next(gate["result"] for gate in gates if gate["name"] == "k-anonymity"))
 
 
 def test_a_policy_can_refuse_small_groups(workplace: Workplace) -> None:
-    policy = workplace(tables=TABLE, small_groups="{least: 2, action: fail}")
+    policy = workplace(tables=TABLE, k_anonymity="{k: 2, action: fail}")
     write_table(policy.output.parent / "labels.csv")
     assert run(policy, ONE).ending == "refused"
-    assert small_groups(policy) == "failed"
+    assert k_anonymity(policy) == "failed"
     assert not (policy.output / "RELEASE.json").exists()
 
 
@@ -418,7 +418,7 @@ def test_a_table_without_released_patients_has_no_groups(workplace: Workplace) -
         "pid,study,when,age,zip,finding,note\nSOMEBODY-ELSE,1.2.3,2004-01-19,50,90210,nodule,\n"
     )
     run(policy, ONE)
-    assert small_groups(policy) == "not_run"
+    assert k_anonymity(policy) == "not_run"
 
 
 def test_a_table_is_sorted_by_its_content(workplace: Workplace) -> None:

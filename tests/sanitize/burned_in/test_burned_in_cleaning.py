@@ -210,7 +210,7 @@ def test_objects_without_text_load_no_model(real: Real, run: Run, monkeypatch: p
 
     monkeypatch.setattr(ocr_models, "_session", refuse)
 
-    done, _ = run(real("CT_small.dcm"), look_at="at-risk", lossy="quarantine")
+    done, _ = run(real("CT_small.dcm"), search="at-risk", lossy="quarantine")
 
     assert done.record.outcome is Outcome.RELEASED
     assert done.record.pixels is CheckResult.NOT_APPLICABLE

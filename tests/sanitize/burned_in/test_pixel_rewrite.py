@@ -60,7 +60,7 @@ def blank(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load
         source: Any, decisions: tuple[ReviewDecision, ...] = (), fixed: bool = True, **rules: Any
     ) -> tuple[Sanitized, bytes]:
         boxes = [[LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP]]
-        rules = {"look_at": "every-image", **({"regions": [{"boxes": boxes}]} if fixed else {}), **rules}
+        rules = {"search": "every-image", **({"regions": [{"boxes": boxes}]} if fixed else {}), **rules}
         dicom = rules.pop("dicom", {})
         policy = make_policy("research", pixels={"faces": "ignore", **rules}, dicom=dicom)
         data = load_bytes(source)

@@ -150,7 +150,7 @@ def test_any_personal_name_is_covered_in_every_spelling(
 @settings(max_examples=200, deadline=None)
 @given(
     name=st.sampled_from(NAMES),
-    location=st.integers(0, 30),
+    place=st.integers(0, 30),
     kind=st.sampled_from(["drop", "swap", "double", "change"]),
 )
 def test_one_typo_does_not_hide_a_long_name(name: tuple[str, str], place: int, kind: str) -> None:
