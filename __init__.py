@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         PolicyError,
         UsageError,
     )
-    from medsanitize.pipeline.runtime.progress import Progress
     from medsanitize.policies.model import Policy
+    from medsanitize.progress import Progress
     from medsanitize.sanitize.result import Finding, Outcome
 
 __version__ = "0.1.0"
@@ -65,8 +65,8 @@ _MODULES: Final = {
         *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),
         *("MedsanitizeError", "PolicyError", "UsageError"),
     ),
-    "pipeline.runtime.progress": ("Progress",),
     "policies.model": ("Policy",),
+    "progress": ("Progress",),
     "sanitize.result": ("Finding", "Outcome"),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}

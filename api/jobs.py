@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.api.policy import PolicySource, load_policy
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.runtime.progress import NoProgress, Progress, StageTiming
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, NoProgress, Progress, StageTiming
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.runtime.result import RunResult

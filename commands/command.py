@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.runtime.progress import Progress
-    from medsanitize.pipeline.runtime.signals import Cancellation
+    from medsanitize.progress import Cancellation, Progress
 
 FILE = click.Path(path_type=Path)
 _COMMON = (

@@ -11,9 +11,7 @@ from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.resume import release_keys
 from medsanitize.pipeline.run import Options, Run
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
-from medsanitize.pipeline.runtime.progress import NoProgress, Progress
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.sequence import check_stages, gates_of, stages_of
 from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage
@@ -21,6 +19,7 @@ from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.objects import count_objects, outcome_counts, rule_counts
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, NoProgress, Progress
 
 
 @translated()

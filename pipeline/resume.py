@@ -13,7 +13,6 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.partial_files import remove_partial_folder
 from medsanitize.pipeline.engines.shared_storage import remove_input_snapshot
 from medsanitize.pipeline.requeue import reset_all
-from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
 from medsanitize.pipeline.sequence import accompanying_files, in_phase, is_done
 from medsanitize.pipeline.stages.inventory import inputs_unchanged
@@ -28,6 +27,7 @@ from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
+from medsanitize.progress import Progress
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import STAGING
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys

@@ -36,10 +36,8 @@ from medsanitize.pipeline.reporting.exit_report import ExitReport, exit_report_i
 from medsanitize.pipeline.requeue import release_requeued, requeue
 from medsanitize.pipeline.resume import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
-from medsanitize.pipeline.runtime.progress import NoProgress, Progress, StageTiming
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.resume_hint import restart_hint
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
 from medsanitize.pipeline.sequence import check_stages, earlier_releases, in_phase, stages_of
 from medsanitize.pipeline.stages.overlap import register_embeddings
@@ -63,6 +61,7 @@ from medsanitize.pipeline.storage.local import Root, pinned_inputs, require_not_
 from medsanitize.pipeline.storage.named_files import remove_links
 from medsanitize.pipeline.storage.open_store import target_of
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, NoProgress, Progress, StageTiming
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.publish import evidence_digests, publish, require_unchanged
 from medsanitize.release.summary import Summary

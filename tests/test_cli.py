@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from medsanitize.cli import COMMANDS, cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.runtime.result import Exit, exit_code
-from medsanitize.pipeline.runtime.signals import Cancelled
+from medsanitize.progress import Cancelled
 
 from tests.helpers.hospital import CANARIES, make_export, prepare
 

@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # Each package imports itself and those before it.
 ROOMS = (
-    *("offline", "errors", "policies", "sanitize", "release", "verifiers", "generators", "pipeline"),
-    *("api", "commands", "cli"),
+    *("offline", "progress", "errors", "policies", "sanitize", "release", "verifiers", "generators"),
+    *("pipeline", "api", "commands", "cli"),
 )
 # The same within a package: its subpackages and files in order; "" stands for the files not listed.
 ORDER: Mapping[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate import Accelerator, InitProcessGroupKwargs
 from medsanitize.errors import UsageError
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+from medsanitize.progress import Cancellation, NoProgress, Progress
 from torch import nn
 
 # The other processes wait at a barrier while the first preprocesses and encodes all images.
@@ -19,19 +19,6 @@ _PATIENCE = timedelta(hours=24)
 _LOOKS = 10
 
 Item = TypeVar("Item")
-
-
-class Silent:
-    """Progress of processes other than the first: discards everything, so that nothing is reported twice."""
-
-    def stage(self, name: str, total: int | None) -> None:
-        """Do nothing."""
-
-    def advance(self, objects: int) -> None:
-        """Do nothing."""
-
-    def message(self, text: str) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +82,9 @@ class AcceleratorHandle:
         """Block until all processes have reached this point."""
         self.accelerator.wait_for_everyone()
 
-    def hears(self, hears: TrainingProgress) -> TrainingProgress:
+    def hears(self, hears: Progress) -> Progress:
         """Return the given progress in the first process, and one that discards everything in the others."""
-        return hears if self.first else Silent()
+        return hears if self.first else NoProgress()
 
 
 def open_accelerator(precision: str) -> AcceleratorHandle:

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.preprocess import preprocess_image
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels
 from medsanitize.verifiers.reid.training.training_dataset import (
     AT_ONCE,
     OTHER_MODALITY,
-    Cancellation,
     TrainingDataset,
-    TrainingProgress,
     gather_images,
 )
 from numpy.typing import NDArray
@@ -162,7 +161,7 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
 
 
 def split_dataset(
-    labels: Labels, column: str | None, seed: int, hears: TrainingProgress, stops: Cancellation
+    labels: Labels, column: str | None, seed: int, hears: Progress, stops: Cancellation
 ) -> DatasetSplit:
     """Read the images, hold out a tenth of the patients, and exclude rare classes.
 
@@ -220,7 +219,7 @@ def _kept_back(
 
 
 def examples_of(
-    labels: Labels, hears: TrainingProgress, stops: Cancellation
+    labels: Labels, hears: Progress, stops: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     """Read each image once; count those that cannot be read.
 
@@ -239,7 +238,7 @@ def examples_of(
 
 
 def write_preprocessed(
-    examples: TrainingDataset, size: int, folder: Path, hears: TrainingProgress, stops: Cancellation
+    examples: TrainingDataset, size: int, folder: Path, hears: Progress, stops: Cancellation
 ) -> NDArray[np.uint8]:
     """Preprocess all images into one file of the folder.
 

@@ -13,7 +13,7 @@ from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
 from medsanitize.generators.diffusion.augment import augment_batch
 from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.sample import to_range
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+from medsanitize.progress import Cancellation, Progress
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -49,7 +49,7 @@ def write_latents(
     seed: int,
     machine: AcceleratorHandle,
     folder: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> None:
     """Encode all images into a file of the folder; the file exists only if it is complete.

@@ -36,6 +36,7 @@ from medsanitize.generators.diffusion.recipes import Recipe
 from medsanitize.generators.diffusion.train_autoencoder import AutoencoderStage
 from medsanitize.generators.diffusion.train_denoiser import DenoiserStage
 from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels
 from medsanitize.verifiers.reid.models.model_folder import (
@@ -48,7 +49,6 @@ from medsanitize.verifiers.reid.models.model_folder import (
     write_folder,
 )
 from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from safetensors.torch import save
 from torch import Tensor
 
@@ -92,7 +92,7 @@ def train_generator(
     recipe: Recipe,
     pipeline: Path | None,
     output: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> GeneratorTrainingResult:
     """Train a generator and write its folder.

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.training.checkpoint import Position, grouped, write_checkpoint
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -59,7 +59,7 @@ class StageContext:
     folder: Path
     made_by: str
     machine: AcceleratorHandle
-    hears: TrainingProgress
+    hears: Progress
     stops: Cancellation
 
 

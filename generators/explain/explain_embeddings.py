@@ -18,8 +18,8 @@ from medsanitize.verifiers.reid.images.read import read_image
 
 if TYPE_CHECKING:
     import numpy as np
+    from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.models.protocols import Encoder
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 # SSIM is computed at 256 px, so that images of all sizes compare.
@@ -58,7 +58,7 @@ def embed_catalogue(
     catalogue: Sequence[CatalogueEntry],
     images: Sequence[ImageArray],
     model: Encoder,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> EmbeddedCatalogue:
     """Read and embed every image of a catalogue once, in batches.

@@ -44,8 +44,8 @@ from medsanitize.generators.privacy_gate.verdict import Attacks, GateSubject, Ga
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
+    from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 
@@ -226,7 +226,7 @@ def evaluate_privacy(
     verification: Verification,
     generator: Generator,
     *,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
     terms: GateParameters | None = None,
 ) -> GateResult:
@@ -247,7 +247,7 @@ def calibrate_gate(
     verification: Verification,
     *,
     images: int,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
     terms: GateParameters | None = None,
 ) -> PrivacyGate:

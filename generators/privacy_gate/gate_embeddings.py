@@ -10,9 +10,9 @@ from medsanitize.generators.diffusion.preprocess import preprocess_image, to_ima
 
 if TYPE_CHECKING:
     import numpy as np
+    from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.models.protocols import Encoder, Retrieval, Verification
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 AT_ONCE: Final = 64
@@ -39,7 +39,7 @@ class Verifiers:
 
     retrieval: Retrieval
     verification: Verification
-    hears: TrainingProgress
+    hears: Progress
     stops: Cancellation
 
     def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
@@ -67,7 +67,7 @@ def preprocess_images(
     pictures: Sequence[ImageArray],
     size: int,
     stage: str,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:

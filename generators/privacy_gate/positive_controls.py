@@ -19,7 +19,7 @@ from medsanitize.generators.privacy_gate.parameters import FLOOR
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+    from medsanitize.progress import Cancellation, Progress
     from numpy.typing import NDArray
 
 RECONSTRUCTED: Final = "reconstructed"
@@ -41,7 +41,7 @@ def copies(
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> Mapping[str, NDArray[np.uint8]]:
     """Make all positive controls, by name, each ``(n, size, size)``.
@@ -76,7 +76,7 @@ def image_to_image(
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> NDArray[np.uint8]:
     """Noise images to a strength and let the generator restore them, with seeds that no sample uses."""
@@ -91,7 +91,7 @@ def image_to_image(
 def generate_in_batches(
     squares: NDArray[np.uint8],
     make: Callable[[slice], NDArray[np.uint8]],
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> NDArray[np.uint8]:
     """Apply a generator to images batch by batch.

@@ -14,7 +14,7 @@ from medsanitize.verifiers.html.page import Section
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.privacy_gate.splits import Split
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+    from medsanitize.progress import Cancellation, Progress
     from numpy.typing import NDArray
 
 # Images per set at most: the number of distances grows with the product of both sizes.
@@ -44,7 +44,7 @@ class QualityResult:
 
 
 def measure(
-    made: Sample, holdout: Split, hears: TrainingProgress, stops: Cancellation, *, of_all: bool, nearest: bool
+    made: Sample, holdout: Split, hears: Progress, stops: Cancellation, *, of_all: bool, nearest: bool
 ) -> QualityResult:
     """Measure synthetic images against those holdout images that have the same classes.
 

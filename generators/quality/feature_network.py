@@ -14,7 +14,7 @@ from medsanitize.verifiers.reid.models.pretrained import DEVIATION, MEAN, SHA256
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+    from medsanitize.progress import Cancellation, Progress
     from numpy.typing import NDArray
 
 NAME: Final = "EfficientNet-Lite0 trained on ImageNet, pooled top, 1,280 numbers of unit length, 224 px"
@@ -30,9 +30,7 @@ def features_digest() -> str:
     return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
 
 
-def features_of(
-    images: NDArray[np.uint8], hears: TrainingProgress, stops: Cancellation
-) -> NDArray[np.float32]:
+def features_of(images: NDArray[np.uint8], hears: Progress, stops: Cancellation) -> NDArray[np.float32]:
     """Compute features of grayscale images.
 
     Parameters

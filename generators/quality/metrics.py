@@ -16,7 +16,7 @@ from medsanitize.generators.quality.ssim import WINDOW
 
 if TYPE_CHECKING:
     import numpy as np
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+    from medsanitize.progress import Cancellation, Progress
     from numpy.typing import NDArray
 
 # Not a class number: those start at 0.
@@ -92,7 +92,7 @@ class Quality:
         return asdict(self)
 
 
-def quality(real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation) -> Quality:
+def quality(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellation) -> Quality:
     """Measure synthetic images against real ones, which should not be training images of the generator.
 
     The result is deterministic: all random draws are seeded.

@@ -15,7 +15,7 @@ from medsanitize.verifiers.html.svg import MARK, draw
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
+    from medsanitize.progress import Cancellation, Progress
     from numpy.typing import NDArray
 
 ROWS: Final = 8
@@ -63,9 +63,7 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     )
 
 
-def neighbours_section(
-    real: Sample, synthetic: Sample, hears: TrainingProgress, stops: Cancellation
-) -> Section:
+def neighbours_section(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellation) -> Section:
     """Report section of random synthetic images with the most similar real images.
 
     Contains PHI.

@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.forkserver import GC_THRESHOLD, fork_context
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import SIGNALS, Cancellation
+from medsanitize.pipeline.runtime.signals import SIGNALS
 from medsanitize.pipeline.storage.local import Root, pin_inputs
+from medsanitize.progress import Cancellation
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
-from medsanitize.pipeline.runtime.progress import Progress
+from medsanitize.progress import Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.overlap.calibration_file import read_calibration_file

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from medsanitize.pipeline.engines.base import Engine, LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.local import Root
+from medsanitize.progress import Cancellation
 
 
 def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root]) -> Engine:

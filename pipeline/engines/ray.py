@@ -23,8 +23,8 @@ from medsanitize.pipeline.engines.ray_connect import answers, connected
 from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
 from medsanitize.pipeline.engines.shared_storage import new_probe_name, require_probe
 from medsanitize.pipeline.engines.worker import Setup
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.local import Root
+from medsanitize.progress import Cancellation
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.jobs.evaluate_model import progress_callback
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.manifest import read_policy_digest
 from medsanitize.verifiers.reid.images.image import Modality

@@ -18,9 +18,8 @@ from medsanitize.pipeline.engines.fingerprint_workers import (
     unused_models,
 )
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.sources import walk
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, LabelColumns, read_labels

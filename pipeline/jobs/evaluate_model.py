@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels, read_labels
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
 from medsanitize.pipeline.storage.pacs.pacs_retry import FEW, ObjectRefused, ServiceNotOffered, with_retries
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.verify import verify_release
 

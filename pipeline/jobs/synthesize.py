@@ -17,8 +17,6 @@ from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.synthesis.draw import (
     SamplerWorkers,
     SamplingResult,
@@ -34,6 +32,7 @@ from medsanitize.pipeline.synthesis.draw import (
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, ReferenceTable, reference_splits
 from medsanitize.pipeline.synthesis.synthesize_stage import open_verifiers, training_digests_of
 from medsanitize.policies.model import Pseudonyms
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys

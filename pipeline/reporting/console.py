@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.reporting.json_log import JsonProgress
-from medsanitize.pipeline.runtime.progress import Progress, StageTiming
 from medsanitize.pipeline.runtime.result import RunResult
+from medsanitize.progress import Progress, StageTiming
 
 if TYPE_CHECKING:
     from rich.console import Console

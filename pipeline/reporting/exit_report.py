@@ -19,12 +19,12 @@ from typing import Any
 from medsanitize import __version__
 from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.pipeline.reporting.prometheus import Families, render
-from medsanitize.pipeline.runtime.progress import StageTiming
 from medsanitize.pipeline.runtime.result import RunResult, describe_error, exit_code, failed_ending
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.state.database import State, StateError
 from medsanitize.pipeline.state.objects import outcome_totals
 from medsanitize.pipeline.state.shards import Shard
+from medsanitize.progress import StageTiming
 from medsanitize.release.atomic_io import reserve_space, storage_errors, write_atomic
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"

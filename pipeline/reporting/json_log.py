@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.runtime.progress import StageTiming
     from medsanitize.pipeline.runtime.result import RunResult
+    from medsanitize.progress import StageTiming
 
 Level = Literal["info", "warning", "error"]
 

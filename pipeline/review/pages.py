@@ -22,7 +22,6 @@ from medsanitize.pipeline.review.review_decisions import (
     record_decisions,
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.decisions import sampled_object
@@ -38,6 +37,7 @@ from medsanitize.pipeline.state.review_queue import (
 )
 from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, data_uri, render_review_page
 from medsanitize.sanitize.pseudonyms import SubKeys

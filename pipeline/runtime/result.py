@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import MedsanitizeError
-from medsanitize.pipeline.runtime.progress import StageTiming
-from medsanitize.pipeline.runtime.signals import Cancelled
+from medsanitize.progress import Cancelled, StageTiming
 
 if TYPE_CHECKING:
     from medsanitize.release.summary import GateSummary

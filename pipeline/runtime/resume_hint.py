@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.runtime.signals import Cancelled
 from medsanitize.pipeline.runtime.workspace import Workspace
+from medsanitize.progress import Cancelled
 
 # The part of an error hint that says what the same command does, for runs with a state.
 GOES_ON: Final = "it resumes where it stopped"

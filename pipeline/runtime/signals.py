@@ -8,32 +8,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from medsanitize.progress import Cancellation
+
 # Signals that cancel a run: Ctrl-C, a scheduler, the end of a session, the end of the CPU time limit.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
-
-
-class Cancelled(Exception):
-    """A signal cancelled a command; work stored so far is kept."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.remedy = "Give the same command again: it goes on where it can"
-        super().__init__(number)
-
-    def __str__(self) -> str:
-        return f"Stopped on request. {self.remedy}"
-
-
-class Cancellation:
-    """Remembers that a signal arrived; ``check`` raises where nothing is half done."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def check(self) -> None:
-        """Raise ``Cancelled`` if a signal arrived."""
-        if self.number:
-            raise Cancelled(self.number)
 
 
 @contextmanager

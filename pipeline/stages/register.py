@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from medsanitize.errors import IntegrityError
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra, check_release_extra
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.embeddings import PART, Embeddings, Vault
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.multi_file_objects import read_parts

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from medsanitize.pipeline.engines.base import Engine
-from medsanitize.pipeline.runtime.progress import Progress
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.summary import GateSummary, TableSummary
 from medsanitize.sanitize.pseudonyms import SubKeys
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import azure
 from medsanitize.pipeline.storage.compare_listing import lists_exactly
 from medsanitize.pipeline.storage.entries import size_of
@@ -33,6 +32,7 @@ from medsanitize.pipeline.storage.retry import (
     with_retries_small,
 )
 from medsanitize.pipeline.storage.s3_multipart import abort_uploads, upload_multipart
+from medsanitize.progress import Cancellation
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file, read_checksums
 

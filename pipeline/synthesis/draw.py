@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.gate import GateResult, PrivacyGate
     from medsanitize.generators.privacy_gate.splits import Split
     from medsanitize.generators.quality.evaluate import QualityResult
+    from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
-    from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
     from numpy.typing import NDArray
 
 BATCH: Final = 16
@@ -208,7 +208,7 @@ def measure_quality(
     drawn: SamplingResult,
     holdout: Split,
     generator: Generator,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
     *,
     nearest: bool,

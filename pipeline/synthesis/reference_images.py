@@ -13,13 +13,10 @@ from medsanitize.errors import UsageError
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.labels import LabelColumns, Labels
-    from medsanitize.verifiers.reid.training.training_dataset import (
-        Cancellation,
-        TrainingDataset,
-        TrainingProgress,
-    )
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
 PARTS = ("training", "holdout", "calibration")
 NO_SUCH_CLASS = "of no class of the generator"
@@ -72,7 +69,7 @@ def reference_splits(
     generator: Generator,
     training: Mapping[str, Any],
     seen: Collection[str],
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> ReferenceSplits:
     """Read the table and look at every image once.
@@ -167,7 +164,7 @@ def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Label
 
 
 def _examples(
-    labels: Labels, hears: TrainingProgress, stops: Cancellation
+    labels: Labels, hears: Progress, stops: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     from medsanitize.generators.diffusion.dataset import examples_of
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
-from medsanitize.pipeline.runtime.progress import Progress
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.stages.audit import AuditStage
 from medsanitize.pipeline.stages.deduplicate import DecodeStage
@@ -48,6 +47,7 @@ from medsanitize.pipeline.synthesis.replaced_objects import (
 )
 from medsanitize.pipeline.synthesis.write_objects import ExportItem, generate_batch, stage_batch
 from medsanitize.policies.model import Synthesize
+from medsanitize.progress import Progress, StageTiming
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.summary import FigureTable, GateSummary, SyntheticSummary
 
@@ -196,6 +196,10 @@ class GateProgress:
     def advance(self, objects: int) -> None:
         """So many more are done."""
         self.progress.advance(objects)
+
+    def finished(self, timing: StageTiming) -> None:
+        """End a part of the stage."""
+        self.progress.finished(timing)
 
     def message(self, text: str) -> None:
         """Something to know."""

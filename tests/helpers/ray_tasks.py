@@ -20,10 +20,10 @@ from medsanitize.pipeline.engines.ray import RayEngine
 from medsanitize.pipeline.engines.shared_storage import inputs_of
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 SANITIZE = sanitize.sanitize_batch

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pydicom
 from medsanitize.generators.diffusion.preprocess import to_image_array
-from medsanitize.pipeline.runtime.progress import NoProgress
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import read_labels
 from medsanitize.verifiers.reid.models.model_folder import CONFIG, GRAPH, TRAINING, WEIGHTS, write_folder

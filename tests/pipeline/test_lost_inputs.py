@@ -12,11 +12,11 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.engines import base
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.pipeline.stages import inventory as stage
 from medsanitize.pipeline.stages import sanitize
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
+from medsanitize.progress import NoProgress
 
 from tests.helpers.hospital import prepare, write_ct
 

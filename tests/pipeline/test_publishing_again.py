@@ -15,6 +15,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
+from medsanitize.progress import NoProgress
 from medsanitize.release.publish import fix_metadata
 from medsanitize.release.registry import Registry
 from medsanitize.release.verify import verify_release
@@ -25,17 +26,11 @@ ONE = Options(workers=1)
 Workplace = Callable[..., Policy]
 
 
-class Ear:
+class Ear(NoProgress):
     """A progress that records its calls."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
-
-    def stage(self, name: str, total: int | None) -> None: ...
-
-    def advance(self, objects: int) -> None: ...
-
-    def finished(self, timing: object) -> None: ...
 
     def message(self, text: str) -> None:
         self.heard.append(text)

@@ -15,6 +15,7 @@ from medsanitize.pipeline.preflight import locked
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.policies.model import Policy
+from medsanitize.progress import NoProgress
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release
 
@@ -298,10 +299,7 @@ def test_an_unfinished_run_restarts_when_its_settings_change(workplace: Workplac
         write_ct(policy.inputs[0] / "new", 99)
     heard: list[str] = []
 
-    class Ear:
-        def stage(self, name: str, total: int | None) -> None: ...
-        def advance(self, objects: int) -> None: ...
-        def finished(self, timing: object) -> None: ...
+    class Ear(NoProgress):
         def message(self, text: str) -> None:
             heard.append(text)
 

@@ -11,8 +11,7 @@ import torch
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle, open_accelerator
 from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
-from medsanitize.pipeline.runtime.progress import NoProgress
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.training.checkpoint import Position, group, read_checkpoint
 from numpy.typing import NDArray
 from torch import Tensor

@@ -20,21 +20,23 @@ from medsanitize.generators.diffusion.recipes import Prediction, Recipe, recipe_
 from medsanitize.generators.diffusion.train import GeneratorTrainingResult, train_generator
 from medsanitize.generators.phantoms.random_fields import stream
 from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, reference_splits
+from medsanitize.progress import Cancellation, Cancelled, NoProgress
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
 
 pytestmark = pytest.mark.generate
 
 
-class Ear:
+class Ear(NoProgress, Cancellation):
     """Records all progress, and stops or dies at one step of one stage."""
 
     def __init__(self, part: str = "", at: int = -1, *, dies: bool = False) -> None:
-        self.number, self.messages = 0, list[str]()
+        super().__init__()
+        self.messages: list[str] = []
         self._part, self._at, self._dies = part, at, dies
         self._now, self._done = "", 0
 
-    def stage(self, name: str, _total: int | None) -> None:
+    def stage(self, name: str, total: int | None) -> None:  # noqa: ARG002
         self._now, self._done = name, 0
 
     def advance(self, objects: int) -> None:
@@ -46,10 +48,6 @@ class Ear:
 
     def message(self, text: str) -> None:
         self.messages.append(text)
-
-    def check(self) -> None:
-        if self.number:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -219,7 +217,7 @@ def test_only_contact_sheets_remain_in_the_training_folder(
 def test_a_stopped_training_gives_the_same_result_as_an_uninterrupted_one(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult], tmp_path: Path, part: str, at: int
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         train(root, tmp_path / "model", recipe, Ear(part, at))
     assert train(root, tmp_path / "model", recipe).digest == made[1].digest
 
@@ -230,7 +228,7 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(
     with pytest.raises(OSError, match=r"^$"):
         train(root, tmp_path / "model", recipe, Ear("denoiser", 5, dies=True))
     ear = Ear("denoiser", 4)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         train(root, tmp_path / "model", recipe, ear)
     assert not any("autoencoder" in message or "step 3" in message for message in ear.messages)
     assert train(root, tmp_path / "model", recipe).digest == made[1].digest
@@ -239,7 +237,7 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(
 def test_an_unfinished_training_of_another_recipe_is_not_continued(
     root: Path, recipe: Recipe, tmp_path: Path
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         train(root, tmp_path / "model", recipe, Ear("autoencoder", 2))
     other = replace(recipe, autoencoder=replace(recipe.autoencoder, channels=(16, 16)))
     with pytest.raises(UsageError, match="unfinished training of other images"):
@@ -247,7 +245,7 @@ def test_an_unfinished_training_of_another_recipe_is_not_continued(
 
 
 def test_a_damaged_checkpoint_is_reported(root: Path, recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         train(root, tmp_path / "model", recipe, Ear("autoencoder", 2))
     (tmp_path / "model.training" / "checkpoint.safetensors").write_bytes(b"\x80\x04pickle")
     with pytest.raises(IntegrityError, match="checkpoint of the training is damaged"):
@@ -275,7 +273,7 @@ def test_all_prediction_types_can_be_trained_and_sampled(
 def test_the_discriminator_is_stored_in_the_checkpoint(root: Path, recipe: Recipe, tmp_path: Path) -> None:
     how = replace(recipe, autoencoder=replace(recipe.autoencoder, adversarial=0.1, adversarial_from=2))
     whole = train(root, tmp_path / "whole", how)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         train(root, tmp_path / "model", how, Ear("autoencoder", 4))
     assert "judging" in whole.log[1]
     assert train(root, tmp_path / "model", how).digest == whole.digest

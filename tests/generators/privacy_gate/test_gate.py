@@ -28,6 +28,7 @@ from medsanitize.generators.privacy_gate.positive_controls import (
 )
 from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.privacy_gate.statement import statement
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.models.protocols import Verification
 from numpy.typing import NDArray
@@ -36,15 +37,6 @@ Squares = NDArray[np.uint8]
 SIZE = 64
 # Phantom numbers from here on are people invented by a generator.
 SYNTHETIC = 1_000_000
-
-
-class Silent:
-    number = 0
-
-    def check(self) -> None: ...
-    def stage(self, name: str, total: int | None) -> None: ...
-    def advance(self, objects: int) -> None: ...
-    def message(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -204,7 +196,8 @@ def prepared(
 ) -> PrivacyGate:
     return calibrate_gate(
         sides["training"], sides["holdout"], sides["calibration"], generator,
-        retrieval or Waves(turned=False), verifier or Waves(), images=images, hears=Silent(), stops=Silent(),
+        retrieval or Waves(turned=False), verifier or Waves(),
+        images=images, hears=NoProgress(), stops=Cancellation(),
     )  # fmt: skip
 
 
@@ -290,7 +283,7 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Split]) -> None:
     one, other = (
         evaluate_privacy(
             sampled(generator, 60), few["training"], few["holdout"], few["calibration"],
-            Waves(turned=False), Waves(), generator, hears=Silent(), stops=Silent(),
+            Waves(turned=False), Waves(), generator, hears=NoProgress(), stops=Cancellation(),
         )
         for _ in range(2)
     )  # fmt: skip
@@ -481,5 +474,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Verification:
     folder: Path = tmp_path_factory.mktemp("verifier")
     table = write_chests(folder / "images", range(300), visits=(2, 3), seed=1)
     labels = read_labels(table, folder / "images")
-    train(ModelKind.VERIFICATION, labels, VERIFICATION["match"], None, folder / "model", Silent(), Silent())
+    recipe = VERIFICATION["match"]
+    train(ModelKind.VERIFICATION, labels, recipe, None, folder / "model", NoProgress(), Cancellation())
     return open_verification(folder / "model")

@@ -11,8 +11,7 @@ from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.generators.quality import quality_report as quality_page
 from medsanitize.generators.quality.evaluate import QualityResult, figures_section, measure
 from medsanitize.generators.quality.metrics import Sample
-from medsanitize.pipeline.runtime.progress import NoProgress
-from medsanitize.pipeline.runtime.signals import Cancellation
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import ImageArray
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits

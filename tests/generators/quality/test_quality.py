@@ -16,17 +16,10 @@ from medsanitize.generators.quality.metrics import Quality, Sample, quality
 from medsanitize.generators.quality.precision_recall import closest, fidelity, reaches
 from medsanitize.generators.quality.quality_report import neighbours_section, quality_section
 from medsanitize.generators.quality.ssim import ssim
-from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.html.page import Page, render_page
 from numpy.typing import NDArray
 from scipy.linalg import sqrtm
-
-
-class Never:
-    number = 0
-
-    def check(self) -> None:
-        pass
 
 
 def cloud(count: int, dimension: int = 4, seed: int = 0) -> NDArray[np.float32]:
@@ -245,13 +238,13 @@ def images(count: int, seed: int, size: int = 16) -> NDArray[np.uint8]:
 def found() -> Quality:
     classes = np.arange(12) % 2
     real = Sample(images(12, 0), classes, np.arange(12) // 2 + classes)
-    return quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
+    return quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Cancellation())
 
 
 def test_quality_is_plain_data_and_deterministic(found: Quality) -> None:
     classes = np.arange(12) % 2
     real = Sample(images(12, 0), classes, np.arange(12) // 2 + classes)
-    again = quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Never())
+    again = quality(real, Sample(images(14, 1), np.arange(14) % 2), NoProgress(), Cancellation())
     assert json.dumps(found.to_json(), allow_nan=False) == json.dumps(again.to_json(), allow_nan=False)
 
 
@@ -278,7 +271,7 @@ def test_without_two_classes_agreement_is_not_run_with_a_reason(
     classes: NDArray[np.int64] | None, reason: str
 ) -> None:
     found = quality(
-        Sample(images(8, 0), np.arange(8) % 2), Sample(images(8, 1), classes), NoProgress(), Never()
+        Sample(images(8, 0), np.arange(8) % 2), Sample(images(8, 1), classes), NoProgress(), Cancellation()
     )
     assert found.agreement == ()
     assert reason in found.agreement_not_run
@@ -297,7 +290,7 @@ def test_images_that_cannot_be_compared_are_rejected(
     real: NDArray[np.uint8], synthetic: NDArray[np.uint8], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        quality(Sample(real), Sample(synthetic), NoProgress(), Never())
+        quality(Sample(real), Sample(synthetic), NoProgress(), Cancellation())
 
 
 def test_the_quality_section_contains_no_images(found: Quality) -> None:
@@ -307,6 +300,6 @@ def test_the_quality_section_contains_no_images(found: Quality) -> None:
 
 
 def test_the_neighbor_section_states_that_it_contains_phi() -> None:
-    section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Never())
+    section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Cancellation())
     assert len(section.pictures) == 8
     assert "never publish" in section.text[0]

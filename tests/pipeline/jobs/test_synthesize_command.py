@@ -17,8 +17,8 @@ from medsanitize.generators.privacy_gate import gate as gate_module
 from medsanitize.generators.quality.evaluate import QualityResult
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.jobs import synthesize as command
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.synthesis import draw
+from medsanitize.progress import Cancellation, Cancelled
 
 from tests.helpers.hospital import tree
 from tests.helpers.synthetics import (

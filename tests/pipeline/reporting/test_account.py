@@ -17,11 +17,11 @@ from medsanitize.errors import FoldersInUse, KeyMaterialError
 from medsanitize.pipeline import evidence, preflight
 from medsanitize.pipeline import run as running
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages import audit, deduplicate
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Cancelled
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers.hospital import CANARIES, prepare, write_ct

@@ -6,7 +6,8 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from medsanitize.pipeline.runtime.signals import Cancelled, cancel_on_signals
+from medsanitize.pipeline.runtime.signals import cancel_on_signals
+from medsanitize.progress import Cancelled
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.stages.faces import faces_of, judge_faces
 from medsanitize.pipeline.stages.inventory import take_inventory
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation
 from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 

@@ -28,7 +28,6 @@ from medsanitize.pipeline.engines.base import LocalEngine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.stages import audit
 from medsanitize.pipeline.stages.sanitize import objects_of_a_batch
 from medsanitize.pipeline.stages.tables import SMALL_ZIP_PREFIXES, write_ordered
@@ -36,6 +35,7 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source, stamp, walk
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.manifest import read_rows
 from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.pieces import OutFile

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.storage import retry, upload
 from medsanitize.pipeline.storage.upload import UploadTarget
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.s3_server import Answer, Front, Instead, Process, free_port, s3_server, s3_server_on_disk

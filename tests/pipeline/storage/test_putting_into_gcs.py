@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from fsspec.config import conf
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError, UsageError
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import retry, upload
 from medsanitize.pipeline.storage.filesystem import file_system
 from medsanitize.pipeline.storage.gcs_upload import upload_resumable
 from medsanitize.pipeline.storage.retry import ObjectNotFound
 from medsanitize.pipeline.storage.upload import UploadTarget
+from medsanitize.progress import Cancellation
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.gcs_server import BUCKET, Bucket, GcsServer

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.storage import compare_listing, retry
 from medsanitize.pipeline.storage.upload import UploadTarget
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.layout import ROOT, SUMS
 
 from tests.helpers.s3_server import Answer, Front, Instead

@@ -17,10 +17,10 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.plan import plan
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Cancellation
 from medsanitize.pipeline.storage import retry
 from medsanitize.pipeline.storage.upload import PART, UploadTarget
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation
 from medsanitize.release.layout import ROOT, SUMS
 from medsanitize.release.registry import Registry
 from medsanitize.release.verify import verify_release

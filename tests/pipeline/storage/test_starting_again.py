@@ -10,10 +10,10 @@ import pytest
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.reporting.exit_report import RETURN_FILE
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.storage import retry
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.layout import ROOT
 
 from tests.helpers.hospital import prepare, write_ct

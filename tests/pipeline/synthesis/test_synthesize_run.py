@@ -13,12 +13,12 @@ import pytest
 from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.synthesis import write_objects
 from medsanitize.pipeline.synthesis.draw import SampleRequest, apportion
 from medsanitize.pipeline.synthesis.write_objects import FIRST_ROW
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release
 from medsanitize.verifiers.leaks.audit import audit_release

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from medsanitize.generators.quality import metrics as quality_module
 from medsanitize.pipeline.runtime.result import RunResult
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.stage_results import SYNTHETIC
 from medsanitize.policies.model import Policy
+from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.summary import FigureTable, SyntheticSummary
 
 from tests.helpers.hospital import KEY, tree

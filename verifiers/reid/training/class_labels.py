@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from medsanitize.errors import UsageError
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels
 from medsanitize.verifiers.reid.training.training_dataset import (
     FEWEST,
     VALIDATION_SHARE,
-    Cancellation,
     TrainingDataset,
-    TrainingProgress,
     gather_images,
 )
 from numpy.typing import NDArray
@@ -83,7 +82,7 @@ def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str
 
 
 def gather_classes(
-    labels: Labels, texts: Sequence[str], hears: TrainingProgress, stops: Cancellation
+    labels: Labels, texts: Sequence[str], hears: Progress, stops: Cancellation
 ) -> tuple[ClassifiedDataset, Mapping[str, int]]:
     """Read every image that has a class.
 
@@ -93,7 +92,7 @@ def gather_classes(
         Rows of the training split.
     texts : sequence of str
         Class of each row; empty for none.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

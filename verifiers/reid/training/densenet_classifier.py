@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.networks.build import build_network
 from medsanitize.verifiers.reid.models.networks.densenet import DEPTHS, GROWTH
 from medsanitize.verifiers.reid.models.networks.initial_weights import check_start, start_from
@@ -23,7 +24,6 @@ from medsanitize.verifiers.reid.training.loop import Phase, TrainingFolder, trai
 from medsanitize.verifiers.reid.training.losses import embed_preprocessed
 from medsanitize.verifiers.reid.training.recipes import MILD, PLAIN, Augmentation
 from medsanitize.verifiers.reid.training.train_siamese import preprocessing_for
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -137,7 +137,7 @@ def train_dense(
     recipe: DenseRecipe,
     weights: str | None,
     folder: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainedModel:
     """Train a DenseNet classifier; an interrupted training continues at its checkpoint.
@@ -153,7 +153,7 @@ def train_dense(
         recipe starts at random.
     folder : Path
         Folder of preprocessed images and checkpoint; to be removed when the model has been written.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked at every step.

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 
 _NUMBER = np.dtype(np.float32).itemsize
@@ -30,7 +27,7 @@ def cached_features(
     shape: tuple[int, int],
     batch: int,
     compute: Callable[[range], NDArray[np.float32]],
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
     """Compute features in batches into a file, continuing after those that it already holds.
@@ -45,7 +42,7 @@ def cached_features(
         Rows per call of ``compute``.
     compute : callable
         Computes the rows of a range, float32, shape (len, length).
-    hears : TrainingProgress
+    hears : Progress
         Receives the number of finished rows.
     stops : Cancellation
         Checked before every batch.

@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_retrieval, packaged_weights
 from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from medsanitize.verifiers.reid.training.validation import mean_average_precision
 from numpy.typing import NDArray
 from pytorch_metric_learning.losses import SupConLoss  # type: ignore[import-untyped]
@@ -52,7 +49,7 @@ def train_frozen(
     validation: TrainingDataset,
     recipe: FrozenRecipe,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainedModel:
     """Train a linear map of frozen features.
@@ -70,7 +67,7 @@ def train_frozen(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.
@@ -98,7 +95,7 @@ def train_frozen(
 
 
 def packaged_features(
-    examples: TrainingDataset, unfinished: Path, hears: TrainingProgress, stops: Cancellation
+    examples: TrainingDataset, unfinished: Path, hears: Progress, stops: Cancellation
 ) -> NDArray[np.float32]:
     """Compute the features of all images by the packaged model, (n, d), cached in ``unfinished``.
 
@@ -108,7 +105,7 @@ def packaged_features(
         The images.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked before every batch.

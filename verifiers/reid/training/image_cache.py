@@ -11,13 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.models.preprocess import Channels, Preprocessing, prepare
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
@@ -61,7 +58,7 @@ class PreprocessedImages:
 
 
 def preprocess_images(
-    examples: TrainingDataset, how: Preprocessing, file: Path, hears: TrainingProgress, stops: Cancellation
+    examples: TrainingDataset, how: Preprocessing, file: Path, hears: Progress, stops: Cancellation
 ) -> PreprocessedImages:
     """Preprocess all images into a file, or use the file if it is complete.
 
@@ -73,7 +70,7 @@ def preprocess_images(
         The preprocessing.
     file : Path
         The cache, in the folder of the unfinished training.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.load import CLASS_BIAS, CLASS_WEIGHT
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
 from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, half_whitened, packaged_features
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -60,7 +60,7 @@ def train_linear(
     validation: ClassifiedDataset,
     recipe: LinearRecipe,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainedModel:
     """Train a linear map of packaged features and its classes; keep the epoch with the lowest loss.
@@ -76,7 +76,7 @@ def train_linear(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from medsanitize.errors import UsageError
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.training.checkpoint import (
     Position,
     group,
@@ -20,7 +21,6 @@ from medsanitize.verifiers.reid.training.checkpoint import (
     write_checkpoint,
 )
 from medsanitize.verifiers.reid.training.lr_schedule import one_cycle
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -84,7 +84,7 @@ class TrainingFolder:
 
     folder: Path
     made_by: str
-    hears: TrainingProgress
+    hears: Progress
     stops: Cancellation
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.networks.layers import GridPool
 from medsanitize.verifiers.reid.models.networks.lite import GROUPS, STRIDES, Lite0
@@ -19,11 +20,7 @@ from medsanitize.verifiers.reid.models.onnx_session import BATCH, embed, open_se
 from medsanitize.verifiers.reid.models.preprocess import ContrastMode, Preprocessing
 from medsanitize.verifiers.reid.models.pretrained import default_config, imagenet_weights
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -58,7 +55,7 @@ def pooled_maps(
     groups: Sequence[int],
     grid: int,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
     rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
@@ -76,7 +73,7 @@ def pooled_maps(
         Size of the grid.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.
@@ -102,7 +99,7 @@ def vectors_of(
     examples: TrainingDataset,
     how: Preprocessing,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> NDArray[np.float32]:
     """Compute the output of a network for all images, shape (n, length), cached in ``unfinished``.
@@ -119,7 +116,7 @@ def vectors_of(
         Their preprocessing.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked before every batch.

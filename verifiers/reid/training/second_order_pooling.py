@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.networks.layers import GridPool
 from medsanitize.verifiers.reid.models.networks.moments import (
     COARSE,
@@ -32,11 +33,7 @@ from medsanitize.verifiers.reid.training.precomputed_features import (
     preprocessing_for,
     vectors_of,
 )
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from medsanitize.verifiers.reid.training.validation import mean_average_precision
 from torch import Tensor
 from torch.nn import functional as F
@@ -79,7 +76,7 @@ def train_moments(
     validation: TrainingDataset,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainedModel:
     """Learn the statistics of the images, without their patients.
@@ -95,7 +92,7 @@ def train_moments(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.
@@ -133,7 +130,7 @@ def _learn_scale(
     how: Preprocessing,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> None:
     grid = scale.branches[0].cells.mean.shape[-1]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import UsageError
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
 from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
@@ -40,9 +41,7 @@ from medsanitize.verifiers.reid.training.second_order_pooling import MomentsReci
 from medsanitize.verifiers.reid.training.train_region_matching import MatchRecipe, train_match
 from medsanitize.verifiers.reid.training.train_siamese import train_siamese
 from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
     TrainingDataset,
-    TrainingProgress,
     gather_images,
     split_patients,
 )
@@ -80,7 +79,7 @@ def train(
     recipe: Recipe,
     weights: str | None,
     output: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainingResult:
     """Train a model and write its folder.
@@ -99,7 +98,7 @@ def train(
     output : Path
         The model folder. The state of an unfinished training is next to it, in a folder with the suffix
         ``.training``, from which the same call continues.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.
@@ -158,7 +157,7 @@ def _calibrate(
     learned: TrainedModel,
     validation: TrainingDataset,
     unfinished: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> Calibration:
     """Calibrate on the validation split with the exported model, on the CPU as it is used later."""
@@ -190,7 +189,7 @@ def _calibrate(
     return sum_pairs(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
 
 
-def _scored(hears: TrainingProgress, stops: Cancellation, pairs: int) -> None:
+def _scored(hears: Progress, stops: Cancellation, pairs: int) -> None:
     stops.check()
     hears.advance(pairs)
 

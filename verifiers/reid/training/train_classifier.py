@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from medsanitize.errors import UsageError
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels
 from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.models.model_folder import CARD, CURVES, LOG, unfinished_beside
@@ -26,7 +27,6 @@ from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, train_linear
 from medsanitize.verifiers.reid.training.model_card import curves
 from medsanitize.verifiers.reid.training.train import TrainingResult, start_of
-from medsanitize.verifiers.reid.training.training_dataset import Cancellation, TrainingProgress
 
 ClassRecipe = LinearRecipe | DenseRecipe
 RECIPES: dict[str, ClassRecipe] = {"frozen": LinearRecipe(), "paper": PAPER, "tiny": TINY}
@@ -77,7 +77,7 @@ def train_classification(
     recipe: ClassRecipe,
     weights: str | None,
     output: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainingResult:
     """Train a classifier and write its folder.
@@ -95,7 +95,7 @@ def train_classification(
         `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`.
     output : Path
         The model folder; for unfinished trainings see `medsanitize.verifiers.reid.training.train.train`.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

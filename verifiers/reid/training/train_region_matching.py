@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.networks.match import LiteMatch
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
 from medsanitize.verifiers.reid.models.region_matching import Matching
@@ -19,11 +20,7 @@ from medsanitize.verifiers.reid.models.scoring import Scoring
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, fit_line
 from medsanitize.verifiers.reid.training.precomputed_features import pooled_maps, preprocessing_for
 from medsanitize.verifiers.reid.training.second_order_pooling import learn_cells
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -57,7 +54,7 @@ class MatchRecipe:
 
 
 def train_match(
-    fit: TrainingDataset, recipe: MatchRecipe, unfinished: Path, hears: TrainingProgress, stops: Cancellation
+    fit: TrainingDataset, recipe: MatchRecipe, unfinished: Path, hears: Progress, stops: Cancellation
 ) -> TrainedModel:
     """Learn statistics and cohort, and fit the score of a match.
 
@@ -72,7 +69,7 @@ def train_match(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.networks.initial_weights import check_start, start_from
 from medsanitize.verifiers.reid.models.preprocess import Channels, Fit, Preprocessing
@@ -18,11 +19,7 @@ from medsanitize.verifiers.reid.training.image_cache import preprocess_images
 from medsanitize.verifiers.reid.training.loop import Phase, Task, TrainingFolder, train_network
 from medsanitize.verifiers.reid.training.losses import RetrievalTask, VerificationTask
 from medsanitize.verifiers.reid.training.recipes import RetrievalRecipe, VerificationRecipe
-from medsanitize.verifiers.reid.training.training_dataset import (
-    Cancellation,
-    TrainingDataset,
-    TrainingProgress,
-)
+from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
 # Normalization of the ImageNet weights of torchvision and timm.
 MEAN = (0.485, 0.456, 0.406)
@@ -35,7 +32,7 @@ def train_siamese(
     recipe: RetrievalRecipe | VerificationRecipe,
     weights: str | None,
     folder: Path,
-    hears: TrainingProgress,
+    hears: Progress,
     stops: Cancellation,
 ) -> TrainedModel:
     """Train a siamese network; an interrupted training continues at its checkpoint.
@@ -51,7 +48,7 @@ def train_siamese(
         recipe starts at random.
     folder : Path
         Folder of preprocessed images and checkpoint; to be removed when the model has been written.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked at every step.

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from medsanitize.errors import UnreadablePicture, UsageError
+from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.labels import Labels
@@ -24,28 +24,6 @@ OTHER_MODALITY = "of another modality than most"
 VALIDATION_SHARE = 0.15
 FEWEST = 4
 AT_ONCE = 64
-
-
-class TrainingProgress(Protocol):
-    """Progress of a training: stages and counts, never names or values."""
-
-    def stage(self, name: str, total: int | None) -> None:
-        """Start a stage with ``total`` steps, or None if that is unknown."""
-
-    def advance(self, objects: int) -> None:
-        """Count finished steps."""
-
-    def message(self, text: str) -> None:
-        """Show a message to the user."""
-
-
-class Cancellation(Protocol):
-    """Cancellation by a signal."""
-
-    number: int
-
-    def check(self) -> None:
-        """Raise if a signal arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +66,7 @@ class TrainingDataset:
 
 
 def gather_images(
-    labels: Labels, hears: TrainingProgress, stops: Cancellation
+    labels: Labels, hears: Progress, stops: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     """Read every image once, in threads.
 
@@ -96,7 +74,7 @@ def gather_images(
     ----------
     labels : Labels
         Rows of the training split.
-    hears : TrainingProgress
+    hears : Progress
         Receives the progress.
     stops : Cancellation
         Checked regularly.

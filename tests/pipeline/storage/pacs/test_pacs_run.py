@@ -16,11 +16,11 @@ import pydicom
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import NoProgress
 from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.pacs import dicomweb
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.model import Policy
+from medsanitize.progress import NoProgress
 from medsanitize.release.manifest import read_rows
 
 from tests.helpers.hospital import CANARIES, prepare, write_ct

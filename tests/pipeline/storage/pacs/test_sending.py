@@ -15,8 +15,7 @@ from medsanitize.cli import cli
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.pipeline.jobs.send_to_pacs import SendResult, send
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.runtime.progress import NoProgress
-from medsanitize.pipeline.runtime.signals import Cancellation, Cancelled
+from medsanitize.progress import Cancellation, Cancelled, NoProgress
 from medsanitize.release.manifest import read_rows
 
 from tests.helpers.hospital import prepare

@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
-from medsanitize.pipeline.runtime.progress import NoProgress
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from PIL import Image
-
-NEVER = SimpleNamespace(number=0, check=lambda: None)
 
 
 def picture(kind: int, seed: int) -> Image.Image:
@@ -150,10 +147,10 @@ def test_an_interrupted_training_gives_the_same_result_as_an_uninterrupted_one(t
         classes = (LabelColumns(), "finding")
         train_classification(rows, classes, recipe, None, tmp_path / name, NoProgress(), stops)
 
-    train("whole", NEVER)
+    train("whole", Cancellation())
     with pytest.raises(InterruptedError):
         train("stopped", Stopping(2))
-    train("stopped", NEVER)
+    train("stopped", Cancellation())
     assert read_folder(tmp_path / "whole").digest == read_folder(tmp_path / "stopped").digest
 
 

@@ -6,25 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.training.feature_cache import cached_features, name_of
 from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
-
-
-class _Listener:
-    def __init__(self) -> None:
-        self.told = 0
-        self.number = 0
-
-    def stage(self, name: str, total: int | None) -> None: ...
-
-    def advance(self, count: int) -> None:
-        self.told += count
-
-    def say(self, text: str) -> None: ...
-
-    def check(self) -> None: ...
 
 
 class _Stop(Exception): ...
@@ -39,7 +25,7 @@ def rows_until(last: int, computed: list[int], file: Path) -> NDArray[np.float32
         computed.extend(places)
         return np.repeat(np.array(places, np.float32), 4).reshape(-1, 4)
 
-    return cached_features(file, (10, 4), 3, compute, _Listener(), _Listener())
+    return cached_features(file, (10, 4), 3, compute, NoProgress(), Cancellation())
 
 
 def test_a_stopped_computation_resumes_after_the_last_complete_batch(tmp_path: Path) -> None:

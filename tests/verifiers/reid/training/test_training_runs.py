@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.progress import Cancellation, Cancelled, NoProgress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
@@ -39,11 +40,11 @@ class Whole:
         return self.table.parent / "model"
 
 
-class Listener:
+class Listener(NoProgress, Cancellation):
     """Records all progress, and cancels after a number of steps."""
 
     def __init__(self, steps: int = 10**9) -> None:
-        self.number = 0
+        super().__init__()
         self.heard: list[str] = []
         self._left = steps
 
@@ -58,10 +59,6 @@ class Listener:
 
     def message(self, text: str) -> None:
         self.heard.append(text)
-
-    def check(self) -> None:
-        if self.number:
-            raise KeyboardInterrupt
 
 
 def write_images(root: Path, patients: list[int]) -> Path:
@@ -111,7 +108,7 @@ def test_a_training_writes_a_model_with_its_documentation(whole: Whole) -> None:
 
 def test_a_stopped_training_resumes_to_the_same_model(whole: Whole, table: Path) -> None:
     steps = 2 if whole.kind is ModelKind.RETRIEVAL else 7
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         run(table, whole.kind, "parts", Listener(steps))
     assert not (table.parent / "parts").exists()
     assert run(table, whole.kind, "parts").digest == whole.made.digest
@@ -143,14 +140,14 @@ def test_a_model_in_the_output_is_not_overwritten(whole: Whole) -> None:
 
 
 def test_a_checkpoint_of_another_recipe_is_not_continued(table: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     with pytest.raises(UsageError, match="unfinished training"):
         run(table, ModelKind.VERIFICATION, "model")
 
 
 def test_a_damaged_checkpoint_gives_a_remedy(table: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Cancelled):
         run(table, ModelKind.RETRIEVAL, "model", Listener(2))
     (table.parent / "model.training" / FILE).write_bytes(b"nothing")
     with pytest.raises(IntegrityError, match="start again"):
