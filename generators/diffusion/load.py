@@ -54,7 +54,7 @@ def parts_of(folder: Path) -> tuple[str, GeneratorConfig, Networks]:
             pickled()
             if folder.suffix != ".safetensors"
             else UsageError(
-                "A file of weights alone is no generator",
+                "A file of weights is not a generator",
                 "Give the folder that train generator or diffusers wrote",
             )
         )

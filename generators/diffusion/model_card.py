@@ -28,7 +28,7 @@ and release no image of it that the gate (`medsanitize synthesize`) has not let 
 | denoiser | {denoiser:.1f} million weights, predicts {prediction}; {of_denoiser} |
 | an image | {steps} steps of DDIM, guidance {guidance} |
 
-A loss on patients kept back that rises while the other falls says that images are learned by heart.
+A loss on held-out patients that rises while the other falls says that images are learned by heart.
 It knows images like those it learned from: of other devices, countries and diseases nothing was seen. Classes
 are the labels of the table, with its errors.
 
@@ -112,10 +112,10 @@ def _start(training: Mapping[str, Any]) -> str:
         return "random weights"
     images = trained_on_dataset(training)
     if images is None:
-        return "networks of which nothing says what they learned from: no policy takes this generator"
+        return "networks whose training images are not recorded: no policy accepts this generator"
     if len(images) > 1:
-        return "networks that learned also of other images: the gate cannot see those, no policy takes this"
-    return "networks that learned of these images alone"
+        return "networks trained on other images too, unknown to the gate: no policy accepts this generator"
+    return "networks trained on these images only"
 
 
 def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:
@@ -124,5 +124,5 @@ def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:
 
 def _losses(entry: Mapping[str, float], name: str) -> str:
     if not entry:
-        return "taken as it was"
-    return f"last {name} {entry[name]:.4f}, loss on patients kept back {entry['held']:.4f}"
+        return "unchanged"
+    return f"last {name} {entry[name]:.4f}, loss on held-out patients {entry['held']:.4f}"

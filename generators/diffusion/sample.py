@@ -157,7 +157,7 @@ class LatentGenerator:
         if images.shape[1:] != (self.size, self.size) or images.dtype != np.uint8:
             raise UsageError(
                 f"The images are not squares of {self.size} pixels",
-                "Make them with generators.latent.squares.square, of the generator's own size",
+                "Preprocess them with generators.diffusion.preprocess, to the size of the generator",
             )
 
 

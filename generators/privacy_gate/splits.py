@@ -48,7 +48,7 @@ def check_splits(splits: Mapping[str, Split]) -> None:
 
     for name, split in splits.items():
         if not len(split) == len(split.patients) == len(split.classes):
-            raise UsageError(f"The {name} side has not one patient and one class an image", "Correct it")
+            raise UsageError(f"The {name} split needs one patient and one class for each image", "Correct it")
     if not len(splits["training"]):
         raise UsageError(
             "There is no training image to compare with", "Give what the generator was trained on"

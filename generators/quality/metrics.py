@@ -25,7 +25,7 @@ NO_CLASS: Final = -1
 LARGEST: Final = 128
 # A k-th nearest neighbor needs k + 1 points.
 FEWEST: Final = NEAREST_DENSE + 1
-_LABELS_MISSING: Final = "the images of one side have no classes"
+_LABELS_MISSING: Final = "the images of one set have no classes"
 _ONE_CLASS: Final = "fewer than two classes have images of two groups or more on both sides"
 
 

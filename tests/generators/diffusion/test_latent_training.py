@@ -307,7 +307,7 @@ def test_the_training_data_of_initial_weights_is_recorded(
     assert before["images_before"] == []
     assert after["images_before"] == [before["images"]] != [after["images"]]
     assert trained_on_dataset(after) == {before["images"], after["images"]}
-    assert "also of other images" in (tmp_path / "model" / "README.md").read_text()
+    assert "on other images too" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_a_generator_can_be_trained_further_on_the_same_images(
@@ -315,7 +315,7 @@ def test_a_generator_can_be_trained_further_on_the_same_images(
 ) -> None:
     train(root, tmp_path / "model", recipe, pipeline=made[0])
     assert trained_on_dataset(training_of(tmp_path / "model")) == {training_of(made[0])["images"]}
-    assert "of these images alone" in (tmp_path / "model" / "README.md").read_text()
+    assert "on these images only" in (tmp_path / "model" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
