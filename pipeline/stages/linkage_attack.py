@@ -1,7 +1,7 @@
-"""The linking attack on what is about to be released: whom the look of the images alone gives away.
+"""The stage attack: linkage attacks (Holub 2023) on the images that are about to be released.
 
-It attacks what the stage overlap saw: the release with itself, and with the earlier releases of the registry
-that call patients the same. Of a large release it attacks a draw, and of fewer patients more are linked.
+The attacks use the fingerprints of the stage overlap. They link images within the release, and with earlier
+releases that use the same pseudonyms. A large release is sampled; with fewer patients, more are linked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST: Final = 2_000
-"""Images of each kind that take part, of the release and of strangers in earlier ones."""
+"""Maximum number of images per modality: of the release, and of other patients in earlier releases."""
+# Fixed, so that the same release gives the same sample and the same report.
 _SEED: Final = 2023
 
 
@@ -46,11 +47,11 @@ class LinkageAttackStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize", "overlap", "synthesize"})
 
     def pending(self, state: State) -> int | None:
-        """0 without the section ``overlap``, which makes the fingerprints, and once the attacks are made."""
+        """Return 0 without the section ``overlap``, which makes fingerprints, or if attacks are stored."""
         return 0 if self.section is None or ATTACKS.is_stored(state) else None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Attack them."""
+        """Run the attacks and store their results."""
         if self.section is not None:
             attack_release(context, self.section, self.earlier)
 
@@ -65,7 +66,17 @@ class LinkageAttackStage(Stage):
 
 
 def attack_release(context: RunContext, section: Overlap, earlier: EarlierReleases) -> None:
-    """Attack the released images, once for one set of them; without the section overlap nothing was seen."""
+    """Run the linkage attacks on the released images and store the results.
+
+    Parameters
+    ----------
+    context : RunContext
+        The context of the run; the stage overlap must have made the fingerprints.
+    section : Overlap
+        The section ``overlap`` of the policy.
+    earlier : EarlierReleases
+        The registry of earlier releases.
+    """
     state = context.state
     ours = release_fingerprint(state, context.workspace.state)
     images = {modality.value: len(vectors.images) for modality, vectors in ours.vectors.items()}
@@ -89,19 +100,19 @@ _NO_LINKS: Final = GateSummary(
 
 
 def attacks_of(state: State) -> Attacks:
-    """The attacks that were made."""
+    """Return the stored results of the attacks."""
     return ATTACKS.load(state) or Attacks()
 
 
 def worst_links(state: State) -> tuple[Rate | None, Rate | None, int]:
-    """What the guidelines ask of the attacks.
+    """Return the linkage rates that the guidelines of Holub 2023 ask for.
 
     Returns
     -------
     others, slides : Rate or None
-        Worst linkage rate with other datasets, and among slides.
+        Highest linkage rate with other datasets, and among slides; None without such an attack.
     left : int
-        Images that took part in no attack.
+        Number of images in no attack.
     """
     found = attacks_of(state)
     others = found.with_others()
@@ -110,7 +121,7 @@ def worst_links(state: State) -> tuple[Rate | None, Rate | None, int]:
 
 
 def _worst(rates: Iterable[Rate]) -> Rate | None:
-    """Who links anybody is worse than who links nobody; then the one that may link more."""
+    """Return the highest rate: any link ranks above no link, then the higher upper bound."""
     return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
 
 
@@ -120,6 +131,7 @@ def _attacks(section: Overlap, earlier: EarlierReleases, ours: DatasetFingerprin
 
     everybody = len(ours.names)
     for modality, vectors in ours.vectors.items():
+        # Only a patient with two images can be linked within the release.
         rows = _drawn(vectors.patients, np.bincount(vectors.patients, minlength=everybody) > 1)
         own = pool_similarities(vectors.first[rows], vectors.patients[rows], None, None)
         if len(own.patients):
@@ -140,11 +152,25 @@ def _attacks(section: Overlap, earlier: EarlierReleases, ours: DatasetFingerprin
 
 
 def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows of patients drawn at random, some sooner, with all their images, up to `MOST` images."""
+    """Sample patients with all their images, up to `MOST` images.
+
+    Parameters
+    ----------
+    patients : ndarray of int64, shape (n_images,)
+        Patient number of each image.
+    sooner : ndarray of bool, shape (n_patients,)
+        Patients that are sampled before the others.
+
+    Returns
+    -------
+    ndarray of int64
+        Row numbers of the sampled images, ascending.
+    """
     import numpy as np
 
     counts = np.bincount(patients, minlength=len(sooner))
     order = np.random.default_rng(_SEED).permutation(np.flatnonzero(counts))
+    # Stable, so that the random order holds within both groups.
     order = order[np.argsort(~sooner[order], kind="stable")]
     fitting = int(np.searchsorted(np.cumsum(counts[order]), MOST, side="right"))
     return np.flatnonzero(np.isin(patients, order[: max(1, fitting)]))[:MOST]
@@ -156,9 +182,10 @@ def _earlier_images(
     known: Mapping[Modality, Mapping[str, int]],
     first_free: int,
 ) -> dict[Modality, tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Images of earlier releases and who they show: all of patients who are known, and `MOST` of others.
+    """Return vectors and patient numbers of images in earlier releases, by modality.
 
-    Whoever is known has that number, the others have higher ones.
+    All images of the patients in ``known`` are returned, with the numbers given there, and up to `MOST`
+    images of other patients, with numbers from ``first_free`` on.
     """
     import numpy as np
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -175,6 +202,7 @@ def _earlier_images(
             continue
         number = known[modality].get(image.patient)
         if number is None:
+            # Images of other patients are distractors: without them linking would look too easy.
             strangers[modality] += 1
             if strangers[modality] > MOST:
                 continue
@@ -187,7 +215,7 @@ def _earlier_images(
 
 
 def attack_gate(state: State) -> GateSummary:
-    """Whom the look of the released images gives away, as far as the run attacked them."""
+    """Decide the gate ``linkage attack``: passed if no image is linked and every image was attacked."""
     found = attacks_of(state)
     if not found.made:
         return _NO_LINKS if found.images else _NOT_RUN

@@ -1,4 +1,4 @@
-"""The manifests: one row for each released object, streamed from the state in the order of pseudonyms."""
+"""The stage manifests: one row per released object, streamed from the state in the order of pseudonyms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ManifestsStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize", "deduplicate", "overlap", "synthesize"})
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Write them; a plan only counts."""
+        """Write the manifests; a plan only counts their rows."""
         if context.staging is None:
             for _ in object_rows(self, context.state, context.subkeys, context.tally):
                 pass
@@ -46,7 +46,19 @@ class ManifestsStage(Stage):
 
 
 def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Tally) -> Iterator[ObjectRow]:
-    """Yield the rows of the manifest, counting them on the way."""
+    """Yield the rows of the object manifest, in the order of pseudonyms.
+
+    Parameters
+    ----------
+    rules : ManifestsStage
+        Says whether objects were compared with the registry.
+    state : State
+        The state of the run.
+    subkeys : SubKeys
+        Keys of the object IDs.
+    tally : Tally
+        Counts every row that is yielded.
+    """
     synthetic, overlap = SYNTHETIC.load(state), OVERLAP.load(state)
     for row in released_objects(state):
         record = open_record(state, "released", row.names, row.payload)
@@ -66,7 +78,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
             bytes=row.size,
             sha256=row.sha256.hex(),
             parts=parts_to_json(record.parts),
-            # What tiles a slide is made of is for the holder alone: copies of the source have the same.
+            # Tiles of a slide are copied unchanged, so their digest would identify the source file.
             pixels_sha256=row.pixels.hex() if row.pixels and not record.slide else None,
             rows=record.rows,
             columns=record.columns,
@@ -94,7 +106,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
 
 
 def _as_synthetic(row: ObjectRow, label: str, facts: SyntheticSummary) -> ObjectRow:
-    """A synthetic image's row: no object or patient can be found twice by it, the gate saw to that."""
+    """Complete the row of a synthetic image; the privacy gate replaces the comparisons with other objects."""
     return replace(
         row,
         check_duplicates=CheckResult.NOT_APPLICABLE,
@@ -109,7 +121,7 @@ def _as_synthetic(row: ObjectRow, label: str, facts: SyntheticSummary) -> Object
 
 
 def synthetic_of(state: State) -> SyntheticSummary | None:
-    """What is said of the synthetic images, in public; None where no image was replaced."""
+    """Return the public facts about synthetic images; None if no image was replaced."""
     return SYNTHETIC.load(state)
 
 
@@ -144,7 +156,7 @@ def _registry_check(found: set[str], made: bool) -> CheckResult:
 
 
 def _overlap_check(found: set[str], trouble: object, compared: OverlapResult | None) -> CheckResult:
-    """Passed only where the image was compared and the comparison bears that conclusion."""
+    """Return the overlap check of an object: passed only if it was compared with a conclusive result."""
     if "overlap" in found:
         return CheckResult.FLAGGED
     if compared is None or not compared.releases or trouble is None:
@@ -155,9 +167,10 @@ def _overlap_check(found: set[str], trouble: object, compared: OverlapResult | N
 
 
 def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, staging: Path) -> Tally:
-    """Write both manifests into the staging folder."""
+    """Write the manifests of objects and patients to the staging folder, and return the counts."""
     metadata = {"policy_digest": rules.policy_digest, "tool_version": __version__}
     tally = Tally()
+    # In this order: the patients are counted from the object manifest that was just written.
     write_objects(object_rows(rules, state, subkeys, tally), staging, metadata=metadata)
     write_patients(count_patients(staging), staging, metadata=metadata)
     return tally

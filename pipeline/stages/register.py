@@ -1,4 +1,4 @@
-"""A release into the registry: its digests, the tiles of its slides, and what models see of it."""
+"""Adding a release to the registry: its digests, the digests of its slide tiles, and its embeddings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What the registry took: the release, how many embeddings, and how many objects have none."""
+    """The registered release, its number of embeddings, and the number of objects without one."""
 
     entry: RegistryEntry
     embeddings: int = 0
@@ -34,14 +34,21 @@ class Added:
 
 
 def register(release: Path, registry: Registry) -> Added:
-    """Verify a release and add its digests, as the run that published it would have.
+    """Verify a release and add its digests to the registry, as the run that published it would.
+
+    Parameters
+    ----------
+    release : Path
+        The folder of the release.
+    registry : Registry
+        The registry it is added to.
 
     Raises
     ------
     IntegrityError
-        When the release is not intact.
+        The release is not intact.
     UsageError
-        When it holds slides and the extra for them is not installed.
+        The release contains slides, and the extra ``wsi`` is not installed.
     """
     if verify_release(release, key=None).status != "intact":
         raise IntegrityError("The release is not intact", "See which files with: medsanitize verify RELEASE")
@@ -59,14 +66,31 @@ def register_with_embeddings(
     *,
     workers: int,
 ) -> Added:
-    """Add a release and what models see of it, sealed; adding again with the same models replaces that.
+    """Add a release and its encrypted embeddings; embeddings of the same models are replaced.
+
+    Parameters
+    ----------
+    release : Path
+        The folder of the release.
+    registry : Registry
+        The registry it is added to.
+    paths : ModelPaths
+        Folders of the models.
+    vault : Vault
+        Encrypts the embeddings.
+    progress : Progress
+        Receives the number of embedded images.
+    stop : Cancellation
+        Checked between images.
+    workers : int
+        Number of worker processes.
 
     Raises
     ------
     IntegrityError
-        When the release is not intact, or a model was changed.
+        The release is not intact, or a model was changed.
     KeyMaterialError
-        When the registry has embeddings under another key.
+        The registry contains embeddings under another key.
     """
     check_extra("verify")
     from medsanitize.pipeline.engines.fingerprint_workers import FingerprintWorkers, fingerprint_in_workers
@@ -90,7 +114,7 @@ def register_with_embeddings(
 
 
 def tiles_of_release(release: Path) -> Iterator[bytes]:
-    """Digests of the tiles of a release's slides, which its manifest does not state."""
+    """Yield the tile digests of the slides of a release; the manifest does not contain them."""
     from medsanitize.verifiers.leaks.dicom_reader import read
     from medsanitize.verifiers.leaks.slide_audit import tile_digests
     from medsanitize.verifiers.leaks.tile_digest import frames_digest
@@ -106,7 +130,7 @@ def tiles_of_release(release: Path) -> Iterator[bytes]:
 
 
 def embeddings_of(seen: DatasetFingerprint) -> Iterator[Embeddings]:
-    """Batches for the registry, one modality each, in order."""
+    """Yield batches for the registry, one modality each, in sorted order."""
     for modality, vectors in sorted(seen.vectors.items()):
         for start in range(0, len(vectors.images), PART):
             rows = slice(start, start + PART)

@@ -1,4 +1,8 @@
-"""What the whole set decides before any object is sanitised: consent, mixed-up studies, contested UIDs."""
+"""The stage resolve: decisions that need the whole set, made before any object is sanitized.
+
+Objects of patients without consent are dropped, studies with more than one patient are quarantined, and
+contested SOP Instance UIDs are marked. The module also reads the data controller's lists.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Job:
-    """One object to sanitise; a slide of several files has as many ``paths``, the main one first."""
+    """An object to sanitize; a slide of several files has several ``paths``, the main file first."""
 
     id: int
     kind: str
@@ -65,27 +69,28 @@ class ResolveStage(Stage):
     invalidated_by: ClassVar = frozenset({"inventory", "specimens"})
 
     def check(self) -> None:
-        """Refuse lists that cannot be used."""
+        """Check the lists ``exclude`` and ``pseudonyms.table``."""
         read_pseudonyms(self.pseudonyms)
         read_excluded(self.exclude)
 
     def pending(self, state: State) -> int | None:
-        """0 once it is decided."""
+        """Return 0 if the decisions are made."""
         return 0 if RESOLVED.is_set(state) else None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Decide, unless libraries for what was found are missing."""
+        """Make the decisions, after checking that the libraries for slides are installed."""
         check_slide_extra(context.state)
         check_pseudonyms(context.state, self.pseudonyms)
         resolve(context.state, self.exclude)
 
 
 def resolve(state: State, exclude: Path | None) -> None:
-    """Settle every object that the set rules out; runs once, as one transaction."""
+    """Rule out objects by consent and mixed studies, and mark contested UIDs, as one transaction."""
     excluded = read_excluded(exclude)
     with state.transaction():
         index_inventory(state)
         missing = sum(not drop_without_consent(state, issuer, identifier) for identifier, issuer in excluded)
+        # Patients on the list who are not found may be typos, so the data controller sees their number.
         EXCLUDED.store(state, ExcludedPatients(len(excluded), missing))
         drop_unidentified_without_consent(state)
         quarantine_mixed_studies(state)
@@ -94,10 +99,21 @@ def resolve(state: State, exclude: Path | None) -> None:
 
 
 def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
-    """Yield what is still to be sanitised, a patient's study at a time, with its sealed context."""
+    """Yield the pending objects in the order of patients and studies, each with its context.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    table : Path or None
+        The list ``pseudonyms.table``.
+    faces : str
+        The action of the policy for recognizable faces.
+    """
     pseudonyms = read_pseudonyms(table)
     decided = any_decision(state)
     face_of = faces_of(state, faces)
+    # Known identifiers are decrypted once per study instead of once per object.
     for (patient, study), group in groupby(pending_objects(state), key=_study_of):
         stated = patient_of(state, patient)
         known = known_of(state, patient, study)
@@ -120,7 +136,10 @@ def _study_of(one: PendingObject) -> tuple[bytes, bytes]:
 
 
 def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:
-    """Cut jobs into batches of at most so many objects, or bytes (one object may be larger)."""
+    """Split jobs into batches of at most ``objects`` objects and ``size`` bytes.
+
+    An object larger than ``size`` forms a batch by itself.
+    """
     batch: list[Job] = []
     total = 0
     for job in items:
@@ -133,16 +152,21 @@ def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Itera
         yield batch
 
 
-# -- the holder's lists -------------------------------------------------------------------
+# -- the data controller's lists ----------------------------------------------------------
 
 
 def read_excluded(path: Path | None) -> list[tuple[str, str | None]]:
-    """Read ``exclude``: a CSV with the column ``patient_id`` and, if wanted, ``issuer``.
+    """Read the list ``exclude``: a CSV with the column ``patient_id`` and optionally ``issuer``.
+
+    Returns
+    -------
+    list of (str, str or None)
+        PatientID and issuer of each patient, sorted and without duplicates.
 
     Raises
     ------
     UsageError
-        The file cannot be read or has no such column.
+        The file cannot be read, or a column is missing.
     """
     if path is None:
         return []
@@ -152,12 +176,12 @@ def read_excluded(path: Path | None) -> list[tuple[str, str | None]]:
 
 
 def read_pseudonyms(path: Path | None) -> dict[str, str]:
-    """Read ``pseudonyms.table``: PatientID to pseudonym.
+    """Read ``pseudonyms.table``, which maps PatientID to pseudonym.
 
     Raises
     ------
     UsageError
-        A patient or a pseudonym is there twice, or a pseudonym cannot be a folder's name.
+        A patient or a pseudonym occurs twice, or a pseudonym is not a safe folder name.
     """
     if path is None:
         return {}
@@ -175,18 +199,19 @@ def read_pseudonyms(path: Path | None) -> dict[str, str]:
                 "Use 1 to 64 letters, digits, '.', '_' and '-', starting with a letter or digit",
             )
         table[identifier] = pseudonym
+    # Without case, because folders are named by pseudonyms and some file systems ignore case.
     if len({pseudonym.casefold() for pseudonym in table.values()}) != len(table):
         raise UsageError("pseudonyms.table gives two patients one pseudonym", "Make every pseudonym unique")
     return table
 
 
 def check_pseudonyms(state: State, table: Path | None) -> None:
-    """Refuse a pseudonym table that would make one patient of two issuers' patients.
+    """Refuse a pseudonym table that would merge patients of different issuers.
 
     Raises
     ------
     UsageError
-        A listed PatientID exists under more than one issuer.
+        A listed PatientID occurs with more than one issuer.
     """
     for identifier in read_pseudonyms(table):
         if len(patients_with_id(state, identifier)) > 1:
@@ -197,12 +222,18 @@ def check_pseudonyms(state: State, table: Path | None) -> None:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a pseudonym may name a folder or file on any system."""
+    """Whether a pseudonym is a safe name of a folder or file on every system."""
     return _SAFE_NAME.fullmatch(name) is not None
 
 
 def digest_of_lists(seal: Seal, lists: Iterable[Path | None]) -> str:
-    """Keyed digest of the files beside the images that the policy names, to notice a change."""
+    """Return a keyed digest of the lists and tables of a policy, to detect changes between runs.
+
+    Raises
+    ------
+    UsageError
+        A file cannot be read.
+    """
     from hashlib import sha256
 
     parts = []
@@ -219,6 +250,7 @@ def digest_of_lists(seal: Seal, lists: Iterable[Path | None]) -> str:
                     "A file named by exclude, pseudonyms.table, tables or wsi.specimens cannot be read",
                     "Correct the path in the policy, or its permissions",
                 ) from None
+    # Keyed, because the digest of a short list of patients could be guessed.
     return seal.name("lists", *parts).hex()
 
 

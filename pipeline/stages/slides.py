@@ -42,33 +42,43 @@ class SpecimensStage(Stage):
             check_specimen_table(self.table)
 
     def pending(self, state: State) -> int | None:
-        """0 without a table, and once it was read."""
+        """Return 0 without a table, or if it was read."""
         return 0 if self.table is None or SPECIMENS_ASSIGNED.is_set(state) else None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Assign them."""
+        """Assign the slides."""
         if self.table is not None:
             assign_specimens(context.state, self.table, self.inputs)
 
 
 def check_specimen_table(table: SpecimenTable) -> None:
-    """Refuse a specimen table that cannot be read or has not its columns, before anything else is read.
+    """Check that the table ``wsi.specimens`` can be read and has the columns that the policy names.
 
     Raises
     ------
     UsageError
-        Naming the columns that are missing.
+        The table cannot be read, or columns are missing.
     """
+    # A generator checks the columns only when its first row is requested.
     next(iter(_rows(table)), None)
 
 
 def assign_specimens(state: State, specimens: SpecimenTable, inputs: Sequence[Input]) -> None:
-    """Give every slide that the table names its patient and specimen; runs once, as one transaction.
+    """Assign patient, sample, block and section to every slide in the table, as one transaction.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run, after the inventory.
+    specimens : SpecimenTable
+        The section ``wsi.specimens`` of the policy.
+    inputs : sequence of Input
+        The inputs; the table names slides relative to them.
 
     Raises
     ------
     UsageError
-        The table names a slide twice, or gives files of one slide different specimens.
+        The table names a slide twice, or contradicts itself for files of one slide.
     """
     table = _table(specimens)
     roots = [os.path.realpath(os.fsencode(root)) for root in inputs if isinstance(root, Path)]
@@ -82,12 +92,12 @@ def assign_specimens(state: State, specimens: SpecimenTable, inputs: Sequence[In
 
 
 def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> SpecimenIds | None:
-    """What the table says of a slide by the name of its main file, else by those of its other files."""
+    """Return the table's entry for a slide, by the name of its main file, else of its other files."""
     if names[0] in table:
         return table[names[0]]
     found = {table[name] for name in names if name in table}
     if len(found) > 1:
-        found = {replace(one, stain="") for one in found}  # each channel may have a stain of its own
+        found = {replace(one, stain="") for one in found}  # channels of one slide may differ in stain
     if len(found) > 1:
         raise UsageError(
             "wsi.specimens gives files of one slide different specimens",
@@ -113,7 +123,7 @@ def _table(specimens: SpecimenTable) -> dict[str, SpecimenIds]:
 
 
 def _rows(specimens: SpecimenTable) -> Iterator[dict[str, str | None]]:
-    """The rows of the table, every value as text."""
+    """Yield the rows of the table, every value as text."""
     import csv
 
     import pyarrow as pa
@@ -146,12 +156,12 @@ def _require(wanted: Sequence[str], given: Sequence[str]) -> None:
 
 
 def check_slide_extra(state: State) -> None:
-    """Refuse inputs that hold slides where the libraries for them are not installed; nothing is imported.
+    """Refuse slides in the inputs if the extra ``wsi`` is not installed, without importing it.
 
     Raises
     ------
     UsageError
-        Naming the extra to install.
+        The extra is missing.
     """
     if is_missing("wsi") and count_pending_slides(state):
         raise UsageError(
