@@ -161,10 +161,16 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 
     with cancel_on_signals() as stop:
         made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")
-    facts = {"ending": made.ending, "digest": made.digest, "doubts": made.doubts, "sampled": made.sampled}
+    facts = {
+        "ending": made.ending,
+        "digest": made.digest,
+        "review_items": made.review_items,
+        "sampled": made.sampled,
+    }
     facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
     told = (
-        f"{made.doubts:,} review items, {made.quarantined:,} quarantined, {made.sampled:,} in the sample."
+        f"{made.review_items:,} review items, {made.quarantined:,} quarantined,"
+        f" {made.sampled:,} in the sample."
         f"\nOpen in a browser: {made.pages[0]}"
         "\nIt contains PHI; do not copy it out of the state folder."
     )

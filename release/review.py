@@ -46,7 +46,7 @@ class ReviewCard:
     header: tuple[Row, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Card({self.id})"
+        return f"ReviewCard({self.id})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,7 +58,7 @@ class QuarantineEntry:
     rule: str
 
     def __repr__(self) -> str:
-        return f"Refusal({self.rule})"
+        return f"QuarantineEntry({self.rule})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,7 +78,7 @@ class ReviewPage:
     number: int
     names: tuple[str, ...]
     command: str
-    doubts: tuple[ReviewCard, ...] = ()
+    review_items: tuple[ReviewCard, ...] = ()
     sample: tuple[ReviewCard, ...] = ()
     refusals: tuple[QuarantineEntry, ...] = ()
     reasons: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class ReviewPage:
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
     def __repr__(self) -> str:
-        return f"Page({self.number} of {len(self.names)})"
+        return f"ReviewPage({self.number} of {len(self.names)})"
 
 
 def data_uri(picture: bytes) -> str:

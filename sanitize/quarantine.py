@@ -14,14 +14,14 @@ class Quarantined(Exception):
         Rule that applied.
     location : str
         Location at which it applied.
-    doubts : tuple of ReviewItem
+    review_items : tuple of ReviewItem
         Review items from which a person may decide otherwise.
     """
 
-    def __init__(self, rule: str, location: str = "file", doubts: tuple[ReviewItem, ...] = ()) -> None:
+    def __init__(self, rule: str, location: str = "file", review_items: tuple[ReviewItem, ...] = ()) -> None:
         self.rule = rule
         self.location = location
-        self.doubts = doubts
+        self.review_items = review_items
         super().__init__(rule, location)
 
 

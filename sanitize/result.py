@@ -150,7 +150,7 @@ class ReviewItem:
 
     # PHI must not reach logs and tracebacks.
     def __repr__(self) -> str:
-        return f"Doubt({self.location}, {self.rule})"
+        return f"ReviewItem({self.location}, {self.rule})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,14 +165,14 @@ class Sanitized:
     links : tuple of (str, str)
         Old and new identifiers, replaced at any depth: UIDs, the PatientID, names of files. PHI, for the
         ledger.
-    doubts : tuple of ReviewItem
+    review_items : tuple of ReviewItem
         PHI, for the review.
     """
 
     record: ObjectRecord
     files: tuple[OutFile, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    doubts: tuple[ReviewItem, ...] = ()
+    review_items: tuple[ReviewItem, ...] = ()
 
     # As in `ReviewItem`: no links, no review items.
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ class Sanitizer(ABC, Generic[SourceT]):
             return self._sanitize(source, context)
         except Quarantined as refused:
             record = self._settled(Outcome.QUARANTINED, refused.location, refused.rule)
-            return Sanitized(record, doubts=refused.doubts)
+            return Sanitized(record, review_items=refused.review_items)
         except Excluded as dropped:
             return Sanitized(self._settled(Outcome.DROPPED, dropped.location, dropped.rule))
         except RecursionError:  # fail closed: the stack may end before a limit is reached

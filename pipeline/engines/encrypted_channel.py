@@ -34,7 +34,7 @@ class EncryptedChannel:
         return cls(os.urandom(_KEY))
 
     def __repr__(self) -> str:
-        return "Channel(...)"
+        return "EncryptedChannel(...)"
 
     def close(self, thing: object) -> bytes:
         """Pickle and encrypt an object."""

@@ -32,7 +32,7 @@ class WorkerPayload:
     """The user's home, if our own cluster was started with another one."""
 
     def __repr__(self) -> str:
-        return "Kit(...)"
+        return "WorkerPayload(...)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -67,7 +67,7 @@ class Worker:
         self.token = secrets.token_hex(8)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
-        self._doubts: set[bytes] = set()
+        self._review_items: set[bytes] = set()
         self._patients: set[bytes] = set()
         self._known: dict[bytes, frozenset[KnownValue]] = {}
 
@@ -137,13 +137,13 @@ class Worker:
         self._links.add(link)
         return True
 
-    def is_new_doubt(self, name: bytes) -> bool:
+    def is_new_review_item(self, name: bytes) -> bool:
         """Report whether this worker has not sent the review item recently."""
-        if name in self._doubts:
+        if name in self._review_items:
             return False
-        if len(self._doubts) >= _RECENT:
-            self._doubts.clear()
-        self._doubts.add(name)
+        if len(self._review_items) >= _RECENT:
+            self._review_items.clear()
+        self._review_items.add(name)
         return True
 
     def is_new_patient(self, patient: bytes) -> bool:

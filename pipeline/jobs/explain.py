@@ -34,7 +34,7 @@ class ExplanationRequest:
     output: Path | None
 
     def __repr__(self) -> str:
-        return "Asked(...)"
+        return "ExplanationRequest(...)"
 
 
 @dataclass(frozen=True, slots=True)

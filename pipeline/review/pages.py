@@ -32,7 +32,7 @@ from medsanitize.pipeline.state.result_types import PendingReview
 from medsanitize.pipeline.state.review_queue import (
     UndecidedItem,
     count_left_out,
-    open_doubt,
+    open_item,
     undecided_items,
 )
 from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
@@ -65,7 +65,7 @@ class Review:
     pages: tuple[Path, ...]
     ending: str
     digest: str
-    doubts: int
+    review_items: int
     sampled: int
     quarantined: int
     left_out: int
@@ -96,7 +96,7 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
     with _opened(policy) as (state, subkeys):
         ending, digest = _judged(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
-        parts = list(islice(_parts(chain(findings, _doubt_cards(state, names))), PAGES))
+        parts = list(islice(_parts(chain(findings, _item_cards(state, names))), PAGES))
         looks = _look(state, policy, subkeys, ending, digest, stop or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
@@ -117,7 +117,7 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
                 number=number,
                 names=tuple(path.name for path in pages),
                 command=command,
-                doubts=tuple(part),
+                review_items=tuple(part),
                 left_out=told if number == len(pages) else (),
             )
             _write(pages[number - 1], render_review_page(_with_the_rest(page, state, looks)))
@@ -199,17 +199,17 @@ def _finding_cards(state: State) -> Iterator[ReviewCard]:
         )
 
 
-def _doubt_cards(state: State, items: Sequence[UndecidedItem]) -> Iterator[ReviewCard]:
+def _item_cards(state: State, items: Sequence[UndecidedItem]) -> Iterator[ReviewCard]:
     for one in items:
-        yield _doubt_card(one.name.hex(), open_doubt(state, one.name), one.objects)
+        yield _item_card(one.name.hex(), open_item(state, one.name), one.objects)
 
 
-def _doubt_card(name: str, doubt: ReviewItem, count: int) -> ReviewCard:
+def _item_card(name: str, item: ReviewItem, count: int) -> ReviewCard:
     note = f"In {_objects(count)}." if count > 1 else ""
-    if doubt.before and doubt.before == doubt.after:
+    if item.before and item.before == item.after:
         note = f"Left unchanged. {note}"
-    pictures = data_uri(doubt.before), data_uri(doubt.after)
-    return ReviewCard(name, doubt.rule, doubt.location, _CHOICES, doubt.text, note.strip(), *pictures)
+    pictures = data_uri(item.before), data_uri(item.after)
+    return ReviewCard(name, item.rule, item.location, _CHOICES, item.text, note.strip(), *pictures)
 
 
 def _objects(count: int) -> str:

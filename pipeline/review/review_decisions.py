@@ -25,12 +25,10 @@ from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, 
 FORMAT = 1
 _LARGEST = 16 * 2**20
 _MEMBERS = {"version", "page", "approve", "decisions"}
-_ITEM = re.compile(
-    r"(?P<doubt>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
-)
+_ITEM = re.compile(r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})")
 # Allowed decisions by kind of item.
 VERDICTS = {
-    "doubt": ("keep", "blank", "quarantine"),
+    "item": ("keep", "blank", "quarantine"),
     "object": ("release", "quarantine"),
     "finding": ("quarantine",),
 }

@@ -43,7 +43,7 @@ class ObjectPreview:
     header: tuple[tuple[int, str, str, str, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"Look({self.id})"
+        return f"ObjectPreview({self.id})"
 
 
 def draw_review_sample(state: State, seed: str) -> list[int]:

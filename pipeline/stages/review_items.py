@@ -1,4 +1,4 @@
-"""What the object function doubts, kept sealed for the review: each doubt once, and the objects it is of."""
+"""Review items of objects, encrypted for the review: each item once, with its objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.review_queue import (
-    SealedDoubt,
+    SealedReviewItem,
     add_item,
     assign_item,
     has_item,
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from medsanitize.pipeline.engines.worker import Worker
 
 PER_OBJECT = 32
-"""Most doubts kept of one object."""
+"""Maximum number of review items of one object."""
 PER_RUN = 20_000
-"""Most different doubts kept of a run, or of one of its shards."""
+"""Maximum number of different review items of a run or shard."""
 BYTES_PER_RUN = 2**30
-"""Most bytes that the doubts of a run, or of one of its shards, may take."""
+"""Maximum size in bytes of the review items of a run or shard."""
 _PICTURE = 512 * 2**10
 _TEXT = 2_000
 
@@ -37,7 +37,7 @@ _TEXT = 2_000
 class Room:
     """How much the state may still take; what is beyond it is counted, not kept."""
 
-    doubts: int
+    review_items: int
     bytes: int
 
     @classmethod
@@ -47,39 +47,43 @@ class Room:
         return cls(PER_RUN - stored.items, BYTES_PER_RUN - stored.bytes)
 
 
-def seal_doubts(worker: Worker, doubts: Sequence[ReviewItem]) -> tuple[tuple[SealedDoubt, ...], int]:
-    """Seal an object's doubts for its holder; returns them and how many were left out."""
+def seal_items(
+    worker: Worker, review_items: Sequence[ReviewItem]
+) -> tuple[tuple[SealedReviewItem, ...], int]:
+    """Encrypt the review items of an object; return them and the number that was left out."""
     if not worker.setup.keep_links:
         return (), 0
     sealed = {}
-    doubts = list(dict.fromkeys(doubts))
-    for doubt in doubts[:PER_OBJECT]:
-        pictures = [b"" if len(one) > _PICTURE else one for one in (doubt.before, doubt.after)]
-        facts = [doubt.text[:_TEXT], *(b64encode(one).decode() for one in pictures)]
+    review_items = list(dict.fromkeys(review_items))
+    for item in review_items[:PER_OBJECT]:
+        pictures = [b"" if len(one) > _PICTURE else one for one in (item.before, item.after)]
+        facts = [item.text[:_TEXT], *(b64encode(one).decode() for one in pictures)]
         digest = sha256(json.dumps(facts).encode()).hexdigest()
-        name = worker.seal.name("doubt", doubt.location, doubt.rule, digest)
-        new = worker.is_new_doubt(name)
-        value = worker.seal.close(json.dumps(facts).encode(), b"doubt") if new else b""
-        sealed[name] = SealedDoubt(name, doubt.location, doubt.rule, _rank(doubt), value)
-    return tuple(sealed.values()), len(doubts[PER_OBJECT:])
+        name = worker.seal.name("review item", item.location, item.rule, digest)
+        new = worker.is_new_review_item(name)
+        value = worker.seal.close(json.dumps(facts).encode(), b"review item") if new else b""
+        sealed[name] = SealedReviewItem(name, item.location, item.rule, _rank(item), value)
+    return tuple(sealed.values()), len(review_items[PER_OBJECT:])
 
 
-def _rank(doubt: ReviewItem) -> int:
-    if doubt.before and doubt.before == doubt.after:
+def _rank(item: ReviewItem) -> int:
+    if item.before and item.before == item.after:
         return 0
-    return 1 if doubt.before or doubt.after else 2
+    return 1 if item.before or item.after else 2
 
 
-def store_doubts(state: State, number: int, doubts: Sequence[SealedDoubt], beyond: int, room: Room) -> None:
-    """Keep the doubts of object ``number`` within the open batch, as far as there is room."""
-    for doubt in doubts:
-        if not has_item(state, doubt.name):
-            if not doubt.value or room.doubts < 1 or room.bytes < len(doubt.value):
+def store_items(
+    state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, room: Room
+) -> None:
+    """Store the review items of object ``number`` within the open batch, as far as there is room."""
+    for item in review_items:
+        if not has_item(state, item.name):
+            if not item.value or room.review_items < 1 or room.bytes < len(item.value):
                 beyond += 1
                 continue
-            add_item(state, doubt)
-            room.doubts -= 1
-            room.bytes -= len(doubt.value)
-        assign_item(state, number, doubt.name)
+            add_item(state, item)
+            room.review_items -= 1
+            room.bytes -= len(item.value)
+        assign_item(state, number, item.name)
     if beyond:
         store_left_out(state, number, beyond)

@@ -19,7 +19,7 @@ from medsanitize.pipeline.engines.partial_files import (
 )
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
-from medsanitize.pipeline.stages.review_items import Room, seal_doubts, store_doubts
+from medsanitize.pipeline.stages.review_items import Room, seal_items, store_items
 from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
@@ -27,7 +27,7 @@ from medsanitize.pipeline.state.decisions import decision_counts
 from medsanitize.pipeline.state.objects import count_pending, count_released
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.reset import remove_review_items
-from medsanitize.pipeline.state.review_queue import SealedDoubt
+from medsanitize.pipeline.state.review_queue import SealedReviewItem
 from medsanitize.pipeline.state.sanitized import LinkRow, SanitizedRow, add_links, link_row, store_sanitized
 from medsanitize.pipeline.state.stage_results import REVIEWED
 from medsanitize.pipeline.storage.sha256_writer import LARGE, Sha256Writer
@@ -52,14 +52,14 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One object's new row values, the new links of its patient and its doubts, all sealed.
+    """One object's new row values, the new links of its patient and its review items, all sealed.
 
-    ``beyond`` counts doubts that are left out.
+    ``beyond`` counts review items that are left out.
     """
 
     row: SanitizedRow
     links: tuple[LinkRow, ...] = ()
-    doubts: tuple[SealedDoubt, ...] = ()
+    review_items: tuple[SealedReviewItem, ...] = ()
     beyond: int = 0
 
 
@@ -124,8 +124,8 @@ def sanitize_objects(
         store_sanitized(state, [one.row for one in done])
         add_links(state, [link for one in done for link in one.links])
         for one in done:
-            if one.doubts or one.beyond:
-                store_doubts(state, one.row.id, one.doubts, one.beyond, room)
+            if one.review_items or one.beyond:
+                store_items(state, one.row.id, one.review_items, one.beyond, room)
         state.wrote(len(done))
         on_objects(len(done))
     state.commit()
@@ -222,7 +222,7 @@ def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
     native = None if record.rows is None else record.transfer_syntax in NATIVE
     row = _released(worker, job, record, (names, suffix, others, size, digest, native))
     links = _links(worker, sanitized.links, record.patient)
-    return Done(row, links, *seal_doubts(worker, sanitized.doubts))
+    return Done(row, links, *seal_items(worker, sanitized.review_items))
 
 
 def _sanitized(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Sanitized:
@@ -332,9 +332,9 @@ def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
 
 def _settled(worker: Worker, job: Job, record: ObjectRecord, sanitized: Sanitized | None = None) -> Done:
     rule = record.findings[0].rule if record.findings else "unknown"
-    doubts = seal_doubts(worker, sanitized.doubts) if sanitized else ((), 0)
+    review_items = seal_items(worker, sanitized.review_items) if sanitized else ((), 0)
     row = SanitizedRow(job.id, str(record.outcome), rule, seal_record(worker.seal, record))
-    return Done(row, (), *doubts)
+    return Done(row, (), *review_items)
 
 
 def _died(job: Job) -> Done:

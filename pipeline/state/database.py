@@ -82,14 +82,17 @@ CREATE TABLE IF NOT EXISTS scans (  -- tiles of DICOM slides, and of each channe
 CREATE TABLE IF NOT EXISTS links (
   name BLOB PRIMARY KEY, patient INTEGER NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS doubts (  -- rank: the least certain first; value: sealed text and pictures
+CREATE TABLE IF NOT EXISTS review_items (  -- rank: the least certain first; value: sealed text and pictures
   name BLOB PRIMARY KEY, location TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL,
   value BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS doubted (id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name))
-  WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS doubted_name ON doubted (name);
-CREATE TABLE IF NOT EXISTS unseen (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);  -- doubts left out
+CREATE TABLE IF NOT EXISTS review_item_objects (
+  id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS review_item_objects_name ON review_item_objects (name);
+CREATE TABLE IF NOT EXISTS review_items_left_out (  -- number of items that were not stored
+  id INTEGER PRIMARY KEY, count INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: fingerprint and vectors, sealed
   id INTEGER PRIMARY KEY, trouble TEXT NOT NULL, modality TEXT, value BLOB
 );

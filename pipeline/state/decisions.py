@@ -75,7 +75,7 @@ def concerned_by_finding(state: State, location: str, rule: str) -> Concerned:
 def concerned_by_item(state: State, name: bytes) -> Concerned:
     """Return the objects with a review item, and the item's location."""
     return state.db.execute(
-        "SELECT id, location FROM doubted JOIN doubts USING (name) WHERE name = ?", (name,)
+        "SELECT id, location FROM review_item_objects JOIN review_items USING (name) WHERE name = ?", (name,)
     ).fetchall()
 
 

@@ -81,7 +81,7 @@ def _remove_synthetics(db: Connection) -> None:
 
 def remove_review_items(state: State) -> None:
     """Remove the review items of pending objects, within the open transaction."""
-    _remove_pending(state, "doubted", "unseen")
+    _remove_pending(state, "review_item_objects", "review_items_left_out")
 
 
 def remove_findings(state: State) -> None:

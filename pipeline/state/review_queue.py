@@ -11,7 +11,7 @@ from medsanitize.sanitize.result import ReviewItem
 
 
 @dataclass(frozen=True, slots=True)
-class SealedDoubt:
+class SealedReviewItem:
     """An encrypted review item; ``value`` is empty if its worker has sent the item before.
 
     ``rank`` is 0 for content that was kept, 1 for changed pixels, 2 for the rest.
@@ -42,51 +42,53 @@ class UndecidedItem:
 
 def queue_size(state: State) -> QueueSize:
     """Return the size of the queue."""
-    count, size = state.db.execute("SELECT count(*), total(length(value)) FROM doubts").fetchone()
+    count, size = state.db.execute("SELECT count(*), total(length(value)) FROM review_items").fetchone()
     return QueueSize(int(count), int(size))
 
 
 def has_item(state: State, name: bytes) -> bool:
     """Report whether a review item is stored."""
-    return state.db.execute("SELECT 1 FROM doubts WHERE name = ?", (name,)).fetchone() is not None
+    return state.db.execute("SELECT 1 FROM review_items WHERE name = ?", (name,)).fetchone() is not None
 
 
-def add_item(state: State, item: SealedDoubt) -> None:
+def add_item(state: State, item: SealedReviewItem) -> None:
     """Store a review item within the open batch."""
     row = (item.name, item.location, item.rule, item.rank, item.value)
-    state.write("INSERT INTO doubts VALUES (?, ?, ?, ?, ?)", [row])
+    state.write("INSERT INTO review_items VALUES (?, ?, ?, ?, ?)", [row])
 
 
 def assign_item(state: State, number: int, name: bytes) -> None:
     """Assign a review item to an object, within the open batch."""
-    state.write("INSERT OR IGNORE INTO doubted VALUES (?, ?)", [(number, name)])
+    state.write("INSERT OR IGNORE INTO review_item_objects VALUES (?, ?)", [(number, name)])
 
 
 def store_left_out(state: State, number: int, count: int) -> None:
     """Store how many review items of an object were left out, within the open batch."""
-    state.write("INSERT OR REPLACE INTO unseen VALUES (?, ?)", [(number, count)])
+    state.write("INSERT OR REPLACE INTO review_items_left_out VALUES (?, ?)", [(number, count)])
 
 
 def count_left_out(state: State) -> int:
     """Count the review items that were left out."""
-    return int(state.db.execute("SELECT total(count) FROM unseen").fetchone()[0])
+    return int(state.db.execute("SELECT total(count) FROM review_items_left_out").fetchone()[0])
 
 
-def open_doubt(state: State, name: bytes) -> ReviewItem:
+def open_item(state: State, name: bytes) -> ReviewItem:
     """Decrypt a review item."""
     location, rule, value = state.db.execute(
-        "SELECT location, rule, value FROM doubts WHERE name = ?", (name,)
+        "SELECT location, rule, value FROM review_items WHERE name = ?", (name,)
     ).fetchone()
-    text, before, after = json.loads(state.seal.open(value, b"doubt"))
+    text, before, after = json.loads(state.seal.open(value, b"review item"))
     return ReviewItem(location, rule, text, b64decode(before), b64decode(after))
 
 
 def undecided_items(state: State) -> list[UndecidedItem]:
     """List the review items without a decision, the least certain first."""
     rows = state.db.execute(
-        "SELECT name, count(*) FROM doubted JOIN doubts USING (name) JOIN objects USING (id)"
+        "SELECT name, count(*) FROM review_item_objects AS item_objects JOIN review_items USING (name)"
+        " JOIN objects USING (id)"
         " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-        "  (SELECT 1 FROM decisions WHERE decisions.id = doubted.id AND decisions.location = doubts.location)"
-        " GROUP BY name ORDER BY rank, doubts.rule, count(*) DESC, name"
+        "  (SELECT 1 FROM decisions"
+        "   WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
+        " GROUP BY name ORDER BY rank, review_items.rule, count(*) DESC, name"
     )
     return [UndecidedItem(bytes(name), int(count)) for name, count in rows]

@@ -206,9 +206,11 @@ def _merge_one(main: State, path: Path) -> int:
                 " JOIN objects AS ours USING (id) WHERE theirs.outcome NOT NULL AND ours.outcome IS NULL"
             ).rowcount
             db.execute("INSERT OR IGNORE INTO links SELECT * FROM other.links")
-            db.execute("INSERT OR IGNORE INTO doubts SELECT * FROM other.doubts")
-            db.execute("INSERT OR IGNORE INTO doubted SELECT * FROM other.doubted")
-            db.execute("INSERT OR IGNORE INTO unseen SELECT * FROM other.unseen")
+            db.execute("INSERT OR IGNORE INTO review_items SELECT * FROM other.review_items")
+            db.execute("INSERT OR IGNORE INTO review_item_objects SELECT * FROM other.review_item_objects")
+            db.execute(
+                "INSERT OR IGNORE INTO review_items_left_out SELECT * FROM other.review_items_left_out"
+            )
     return int(count)
 
 

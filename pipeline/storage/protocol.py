@@ -55,7 +55,7 @@ class SourceEntry:
         return (self, *self.parts)
 
     def __repr__(self) -> str:
-        return "Found(...)"
+        return "SourceEntry(...)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,7 +67,7 @@ class OpenedSource:
     version: Version
 
     def __repr__(self) -> str:
-        return "Opened(...)"
+        return "OpenedSource(...)"
 
 
 # Version of a PACS object before it is opened: a query returns neither size nor version.

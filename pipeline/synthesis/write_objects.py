@@ -35,7 +35,7 @@ class ExportItem:
     said: SyntheticProvenance
 
     def __repr__(self) -> str:
-        return f"Item({self.draw.label}, {self.draw.index})"
+        return f"ExportItem({self.draw.label}, {self.draw.index})"
 
 
 def generate_batch(worker: Worker, part: Sequence[SampleRequest]) -> bytes:

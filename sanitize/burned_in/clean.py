@@ -95,7 +95,7 @@ class CleanedFrames:
     ----------
     regions : int
         Number of different areas that were blanked; 0 if the frames are unchanged.
-    doubts : tuple of ReviewItem
+    review_items : tuple of ReviewItem
     frames : tuple of bytes
         Native frames, if the object was decompressed.
     model : str
@@ -105,7 +105,7 @@ class CleanedFrames:
     """
 
     regions: int
-    doubts: tuple[ReviewItem, ...]
+    review_items: tuple[ReviewItem, ...]
     frames: tuple[bytes, ...] = ()
     model: str = ""
     precision: int = 0
@@ -136,13 +136,13 @@ def clean_frames(
     job = _FrameCleaner(image, order, reader, *_decided(order.decisions))
     job.look()
     if not job.any_area():
-        return CleanedFrames(0, job.doubts.made(lambda _: None))
+        return CleanedFrames(0, job.review_images.made(lambda _: None))
     try:
         for index in range(image.geometry.frames):
             new = job.rewritten(index, lambda frame, areas: (*_edited(image, frame, areas), 0))
             if new is not None:
                 image.stored.put(index, new[0])
-        return CleanedFrames(len(job.used), job.doubts.made(job.after))
+        return CleanedFrames(len(job.used), job.review_images.made(job.after))
     except NotEditableInPlace:
         if not decompress:
             raise Quarantined("lossy-pixels", "pixels") from None
@@ -174,7 +174,9 @@ def _all_decompressed(job: _FrameCleaner, most_bytes: int) -> CleanedFrames:
         models.add(color_model(frame, image.syntax, image.geometry))
     if len(models) != 1:
         raise Quarantined("pixels-not-rewritten", "pixels")
-    return CleanedFrames(len(job.used), job.doubts.made(job.after), tuple(frames), models.pop(), precision)
+    return CleanedFrames(
+        len(job.used), job.review_images.made(job.after), tuple(frames), models.pop(), precision
+    )
 
 
 @dataclass(slots=True)
@@ -199,7 +201,7 @@ class _FrameCleaner:
     repeated : RepeatedAreas
     used : set of Area
         Areas that were blanked.
-    doubts : ReviewImages
+    review_images : ReviewImages
     shown : dict
         Number of a frame (from 1) -> rendering after blanking.
     checks : FrameTextReader or None
@@ -218,7 +220,7 @@ class _FrameCleaner:
     plain: list[tuple[TextBox, ...]] = field(default_factory=list)
     repeated: RepeatedAreas = field(default_factory=RepeatedAreas)
     used: set[Area] = field(default_factory=set)
-    doubts: ReviewImages = field(default_factory=ReviewImages)
+    review_images: ReviewImages = field(default_factory=ReviewImages)
     shown: dict[int, Picture] = field(default_factory=dict)
     checks: FrameTextReader | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
@@ -243,7 +245,7 @@ class _FrameCleaner:
             self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
-                    self.doubts.note(index + 1, box, picture, blanked=box in chosen)
+                    self.review_images.note(index + 1, box, picture, blanked=box in chosen)
             if self.image.geometry.frames > 1 and pictures:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
@@ -360,7 +362,7 @@ class _FrameCleaner:
             if not left:
                 self.used.update(areas)
                 if before:
-                    self.doubts.show(index + 1, before[0])
+                    self.review_images.show(index + 1, before[0])
                 if pictures and len(self.shown) < MOST:
                     self.shown[index + 1] = pictures[0]
                 return new

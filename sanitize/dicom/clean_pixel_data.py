@@ -58,7 +58,7 @@ class CleanedPixelData:
     pixels: WrittenPixels
     syntax: TransferSyntax
     regions: int
-    doubts: tuple[ReviewItem, ...]
+    review_items: tuple[ReviewItem, ...]
 
 
 class PixelCleaner:
@@ -118,14 +118,14 @@ class PixelCleaner:
             image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes
         )
         if not cleaned.regions:
-            return CleanedPixelData(pixels, container.syntax, 0, cleaned.doubts)
+            return CleanedPixelData(pixels, container.syntax, 0, cleaned.review_items)
         put_element(out, layout, _ICON, None)  # it would still show what is blanked
         if cleaned.frames:
             made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
             made, syntax = stored.finish(), container.syntax
         made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
-        return CleanedPixelData(made, syntax, cleaned.regions, cleaned.doubts)
+        return CleanedPixelData(made, syntax, cleaned.regions, cleaned.review_items)
 
     def _order(
         self,

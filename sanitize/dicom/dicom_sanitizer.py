@@ -282,9 +282,9 @@ class DicomSanitizer(Sanitizer[Buffer]):
             pixel_regions_cleaned=step.regions if step else 0,
         )
         meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
-        doubts = (*walk.job.doubts, *(step.doubts if step else ()))
+        review_items = (*walk.job.review_items, *(step.review_items if step else ()))
         file = OutFile(".dcm", file_pieces(container, meta, out, pixels.pieces))
-        return Sanitized(record, (file,), _links(walk), doubts)
+        return Sanitized(record, (file,), _links(walk), review_items)
 
     def _pixels(
         self, container: DicomFile, done: _Pass, geometry: Geometry | None, streamed: bool

@@ -43,7 +43,7 @@ class RebuiltDocument:
 
     document: bytes
     regions: int
-    doubts: tuple[ReviewItem, ...]
+    review_items: tuple[ReviewItem, ...]
 
 
 def rebuild_document(
@@ -99,7 +99,7 @@ def rebuild_document(
     made = write_pdf(pictures)
     if not is_pictures_only(made, pictures):
         raise Quarantined("document-not-rebuilt", "document")
-    return RebuiltDocument(made, cleaned.regions, cleaned.doubts)
+    return RebuiltDocument(made, cleaned.regions, cleaned.review_items)
 
 
 def put_document(out: list[bytes], layout: Layout, document: bytes) -> None:

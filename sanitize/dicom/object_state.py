@@ -83,7 +83,7 @@ class ObjectState:
         Scheme and value of the current coded entry.
     replaced : frozenset of int
         Top-level attributes that the program writes itself.
-    doubts : list of ReviewItem
+    review_items : list of ReviewItem
         Texts for a person to review.
     decided : mapping
         Location -> the reviewer's verdict.
@@ -97,7 +97,7 @@ class ObjectState:
     charset: bytes = b""
     code: tuple[str, str] | None = None
     replaced: frozenset[int] = frozenset()
-    doubts: list[ReviewItem] = field(default_factory=list)
+    review_items: list[ReviewItem] = field(default_factory=list)
     decided: Mapping[str, str] = field(default_factory=dict)
 
     def uid(self, old: str) -> str:

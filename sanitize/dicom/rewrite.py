@@ -171,10 +171,10 @@ def walk_dataset(
                 raw = buf[pos:stop]
                 found = memory.get(raw)
                 if found is None:
-                    doubts = len(job.doubts)
+                    review_items = len(job.review_items)
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
                     # A cached result would raise its review item for the first object only.
-                    if tag not in _CONTEXTUAL and piece is not HELD and len(job.doubts) == doubts:
+                    if tag not in _CONTEXTUAL and piece is not HELD and len(job.review_items) == review_items:
                         if len(memory) > _MEMORY:
                             memory.clear()
                         memory[raw] = piece

@@ -80,7 +80,7 @@ def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) 
             cleaned.append(done.text)
             foreign = foreign or "language" in done.rules
             if done.doubtful:
-                _doubt(job, tag, part, done.text)
+                _add_review_item(job, tag, part, done.text)
         else:
             cleaned.append(reduce_to_vocabulary(part, ban) if action == "keep-vocabulary" else "")
     if cleaned == parts:
@@ -100,10 +100,10 @@ def _is_product(job: ObjectState, action: str, text: str) -> bool:
     return is_product(text, ban)
 
 
-def _doubt(job: ObjectState, tag: int, before: str, after: str) -> None:
+def _add_review_item(job: ObjectState, tag: int, before: str, after: str) -> None:
     """Add a review item for a text that was cleaned with uncertainty."""
     shown = f"before: {before[:_LONGEST_SHOWN]}\nafter: {after[:_LONGEST_SHOWN]}"
-    job.doubts.append(ReviewItem(text_location(job, tag, before), "free-text", shown))
+    job.review_items.append(ReviewItem(text_location(job, tag, before), "free-text", shown))
 
 
 def text_location(job: ObjectState, tag: int, text: str) -> str:

@@ -35,7 +35,7 @@ class TextLine:
 
     def __repr__(self) -> str:
         # The text can be PHI and must not appear in logs.
-        return f"Line({self.area})"
+        return f"TextLine({self.area})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class PageFindings:
 
     masks: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     regions: int = 0
-    doubts: list[ReviewItem] = field(default_factory=list)
+    review_items: list[ReviewItem] = field(default_factory=list)
 
 
 class PageCleaner:
@@ -149,8 +149,8 @@ class PageCleaner:
         image = ImageFrames(stored, syntax, geometry)
         cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
         found.regions += cleaned.regions
-        found.doubts += [
-            replace(doubt, location=_renumbered(doubt.location, page)) for doubt in cleaned.doubts
+        found.review_items += [
+            replace(item, location=_renumbered(item.location, page)) for item in cleaned.review_items
         ]
 
 

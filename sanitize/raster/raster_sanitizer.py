@@ -38,7 +38,7 @@ class RasterFile:
     size: tuple[int, int, int]
     rules: tuple[str, ...]
     regions: int = 0
-    doubts: tuple[ReviewItem, ...] = ()
+    review_items: tuple[ReviewItem, ...] = ()
 
 
 def is_raster(data: Buffer) -> bool:
@@ -102,7 +102,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         made = blank_png(png, found.masks[0]) if found.masks else png
         # The written pixels are compared with the read ones: an encoder error must not release text.
         _require_blanked(pages, [png_colors(made)], found.masks)
-        return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.doubts))
+        return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.review_items))
 
     def _tiff(self, tiff: TiffImage, context: Context) -> RasterFile:
         size = (tiff.pages[0].rows, tiff.pages[0].columns, len(tiff.pages))
@@ -115,7 +115,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         found = self._reading().look(pages, self._terms(context), context.decisions)
         made = blank_pages(tiff, found.masks)
         _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.masks)
-        return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.doubts))
+        return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.review_items))
 
     def _jpeg(self, jpeg: Jpeg, context: Context) -> RasterFile:
         if jpeg.frame is None:
@@ -136,17 +136,19 @@ class RasterSanitizer(Sanitizer[Buffer]):
             asked = (frame.rows, frame.columns, components)
             stream, found = self._reading().edit_jpeg(jpeg.stream, asked, terms, context.decisions)
             data = with_orientation(stream, jpeg.orientation) if found.regions else whole
-            return RasterFile(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.doubts))
+            return RasterFile(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.review_items))
         found = self._reading().look(pages, terms, context.decisions)
-        doubts = tuple(found.doubts)
+        review_items = tuple(found.review_items)
         if not found.masks:
-            return RasterFile(whole, "jpeg", size, jpeg.rules, 0, doubts)
+            return RasterFile(whole, "jpeg", size, jpeg.rules, 0, review_items)
         # CMYK has no equivalent in PNG.
         if self._policy.pixels.lossy != "decompress" or components == 4:
             raise Quarantined("lossy-pixels", "pixels")
         made = blank_png(encode_png(pages[0], jpeg.orientation), found.masks[0])
         _require_blanked(pages, [png_colors(made)], found.masks)
-        return RasterFile(made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, doubts)
+        return RasterFile(
+            made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, review_items
+        )
 
     # -- policy decisions ---------------------------------------------------------------------
 
@@ -204,7 +206,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
             faces=CheckResult.NOT_RUN,
         )
         file = OutFile(f".{SUFFIXES[picture.form]}", (picture.data,))
-        return Sanitized(record, (file,), doubts=picture.doubts)
+        return Sanitized(record, (file,), review_items=picture.review_items)
 
 
 def _decoded(stream: bytes) -> NDArray[Any]:

@@ -41,7 +41,7 @@ class TypoIndex:
     fine: set[str] = field(default_factory=set)
 
     def __repr__(self) -> str:
-        return "Misspelt(...)"
+        return "TypoIndex(...)"
 
     def find(self, word: str) -> str:
         """Return the result for a word or for the known word that it is a typo of.

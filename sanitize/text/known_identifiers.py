@@ -93,7 +93,7 @@ class KnownTerms:
     made: list[tuple[Skeleton, ...]] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return "Terms(...)"
+        return "KnownTerms(...)"
 
     def blurred(self) -> tuple[Skeleton, ...]:
         """Return the skeletons for OCR text, built on first use."""

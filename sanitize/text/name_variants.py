@@ -68,7 +68,7 @@ class IdentifierForm:
     breaks: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
-        return f"Form({self.rule}, {self.shape})"
+        return f"IdentifierForm({self.rule}, {self.shape})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,7 +79,7 @@ class ContextWord:
     rule: str
 
     def __repr__(self) -> str:
-        return f"Beside({self.rule})"
+        return f"ContextWord({self.rule})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,7 +18,7 @@ from medsanitize.pipeline.review.pages import apply_decisions, make_review
 from medsanitize.pipeline.review.review_decisions import read_decisions
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import workspace_of
-from medsanitize.pipeline.stages import review_items as doubts_module
+from medsanitize.pipeline.stages import review_items
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context
@@ -55,7 +55,7 @@ def _doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
         assert verdict != "quarantine"
         if verdict is None:
             told = ReviewItem("pixels", "ocr:unsure", f"{NASTY} {context.patient}", picture(9), picture(200))
-            return replace(done, doubts=(told,))
+            return replace(done, review_items=(told,))
         whole = b"".join(piece for piece in done.files[0].pieces if isinstance(piece, bytes))
         whole = whole[:-2] + (b"\1\0" if verdict == "keep" else b"\2\0")
         return replace(done, files=(replace(done.files[0], pieces=(whole,)),))
@@ -72,7 +72,7 @@ class Desk:
         self.id = re.findall(r'data-page="([^"]*)"', self.page)[0]
         self.digest = re.findall(r'data-digest="([^"]*)"', self.page)[0]
         names = re.findall(r'type="radio" name="([^"]*)"', self.page)
-        self.doubts = [name for name in dict.fromkeys(names) if re.fullmatch("[0-9a-f]{32}", name)]
+        self.review_items = [name for name in dict.fromkeys(names) if re.fullmatch("[0-9a-f]{32}", name)]
         self.sample = [name for name in dict.fromkeys(names) if name.startswith("object-")]
 
     def file(self, approving: bool = False, **changes: Any) -> Path:
@@ -109,7 +109,7 @@ def desk(workplace: Workplace) -> Callable[..., Desk]:
 
 def test_the_page_shows_review_items_quarantine_sample_and_counts(desk: Callable[..., Desk]) -> None:
     one = desk()
-    assert len(one.doubts) == 3  # a review item of several objects is shown once
+    assert len(one.review_items) == 3  # a review item of several objects is shown once
     assert len(one.sample) == 15
     assert one.page.count("data:image/png") == 6
     assert "cut.dcm" in one.page
@@ -145,7 +145,7 @@ def test_review_items_are_stored_encrypted(desk: Callable[..., Desk]) -> None:
 
 def test_the_page_is_deterministic(desk: Callable[..., Desk]) -> None:
     one, two = desk("one"), desk("two")
-    assert (one.digest, one.doubts, one.id) == (two.digest, two.doubts, two.id)
+    assert (one.digest, one.review_items, one.id) == (two.digest, two.review_items, two.id)
     assert one.page.replace("/one/", "/two/") == two.page
 
 
@@ -154,7 +154,7 @@ def test_the_page_is_split_when_it_is_full(workplace: Workplace, monkeypatch: py
     policy = workplace(release=APPROVED)
     run(policy, ONE)
     made = make_review(policy)
-    assert (len(made.pages), made.doubts, made.left_out) == (2, 3, 0)
+    assert (len(made.pages), made.review_items, made.left_out) == (2, 3, 0)
     assert "page 2 of 2" in made.pages[1].read_text()
     assert "Quarantined objects" not in made.pages[1].read_text()
 
@@ -162,11 +162,11 @@ def test_the_page_is_split_when_it_is_full(workplace: Workplace, monkeypatch: py
 def test_items_above_the_limit_are_counted_and_reported(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubts_module, "PER_RUN", 1)
+    monkeypatch.setattr(review_items, "PER_RUN", 1)
     policy = workplace(release=APPROVED)
     run(policy, ONE)
     made = make_review(policy)
-    assert (made.doubts, made.left_out) == (1, 8)
+    assert (made.review_items, made.left_out) == (1, 8)
     assert "more review items were not stored" in made.pages[0].read_text()
 
 
@@ -176,7 +176,7 @@ def test_review_items_of_shards_are_merged(workplace: Workplace) -> None:
     for number in (1, 2):
         run(policy, Options(workers=1, shard=Shard(number, 2)))
     run(policy, ONE)
-    assert make_review(policy).doubts == 3
+    assert make_review(policy).review_items == 3
 
 
 def test_an_anonymous_run_keeps_no_review_items(workplace: Workplace) -> None:
@@ -227,7 +227,7 @@ def test_a_review_without_changes_approves_the_reviewed_release(desk: Callable[.
 
 def test_a_decision_is_applied_to_every_affected_object(desk: Callable[..., Desk]) -> None:
     one = desk()
-    taken = one.hand_in({one.doubts[0]: "keep", one.doubts[1]: "blank"}, approve=True)
+    taken = one.hand_in({one.review_items[0]: "keep", one.review_items[1]: "blank"}, approve=True)
     again = run(one.policy, ONE)
     ends = [path.read_bytes()[-2:] for path in (one.policy.output / ".staging" / "data").rglob("*.dcm")]
     assert taken.objects == 9
@@ -237,11 +237,11 @@ def test_a_decision_is_applied_to_every_affected_object(desk: Callable[..., Desk
 
 def test_the_next_page_shows_open_items_and_changes(desk: Callable[..., Desk]) -> None:
     one = desk()
-    one.hand_in({one.doubts[0]: "keep", **dict.fromkeys(one.sample, "release")})
+    one.hand_in({one.review_items[0]: "keep", **dict.fromkeys(one.sample, "release")})
     run(one.policy, ONE)
     make_review(one.policy)
     two = Desk(one.policy)
-    assert two.doubts == one.doubts[1:]
+    assert two.review_items == one.review_items[1:]
     assert len(two.sample) in (4, 5)
     assert "It changed after the last review" in two.page
     two.hand_in({}, approve=True)
@@ -250,7 +250,7 @@ def test_the_next_page_shows_open_items_and_changes(desk: Callable[..., Desk]) -
 
 def test_quarantine_by_review_is_an_outcome_with_its_rule(desk: Callable[..., Desk]) -> None:
     one = desk()
-    one.hand_in({one.doubts[0]: "quarantine", one.sample[0]: "quarantine"})
+    one.hand_in({one.review_items[0]: "quarantine", one.sample[0]: "quarantine"})
     again = run(one.policy, ONE)
     assert again.quarantined["review"] in (4, 5, 6)
     assert again.ending == "awaiting_approval"
@@ -262,7 +262,7 @@ def test_the_same_decisions_give_the_same_release(desk: Callable[..., Desk]) -> 
     trees = []
     for name in ("a", "b"):
         one = desk(name)
-        one.hand_in({one.doubts[0]: "keep", one.doubts[2]: "quarantine"})
+        one.hand_in({one.review_items[0]: "keep", one.review_items[2]: "quarantine"})
         staged = run(one.policy, Options(workers=1))
         assert run(one.policy, Options(workers=1, approve=staged.digest)).ending == "published"
         trees.append(tree(one.policy.output))
@@ -279,7 +279,7 @@ def test_a_run_killed_after_the_decisions_gives_the_same_release(
     trees = []
     for name in ("a", "b"):
         one = desk(name)
-        one.hand_in({one.doubts[0]: "keep", one.doubts[2]: "quarantine"})
+        one.hand_in({one.review_items[0]: "keep", one.review_items[2]: "quarantine"})
         if name == "b":
             steps = (
                 (requeue, "remove_unreleased"),
@@ -365,7 +365,7 @@ def test_decisions_of_another_page_are_rejected_and_not_stored(desk: Callable[..
     for changes, told in (
         ({"page": "0" * 32}, "another run"),
         ({"approve": "0" * 64}, "not for the staged release"),
-        ({"decisions": {one.doubts[0]: "quarantine", "f" * 32: "keep"}}, "not on the page"),
+        ({"decisions": {one.review_items[0]: "quarantine", "f" * 32: "keep"}}, "not on the page"),
     ):
         with pytest.raises(UsageError, match=told):
             apply_decisions(one.policy, one.file(**changes))
@@ -384,9 +384,9 @@ def test_decisions_are_stored_until_a_run_of_their_policy(
 
 def test_decisions_can_be_submitted_page_by_page_and_corrected(desk: Callable[..., Desk]) -> None:
     one = desk()
-    one.hand_in({one.doubts[0]: "quarantine"})
-    one.hand_in({one.doubts[1]: "keep"})
-    taken = one.hand_in({one.doubts[0]: "blank"})
+    one.hand_in({one.review_items[0]: "quarantine"})
+    one.hand_in({one.review_items[1]: "keep"})
+    taken = one.hand_in({one.review_items[0]: "blank"})
     again = run(one.policy, ONE)
     assert (taken.objects, again.quarantined.get("review")) == (9, None)
 
@@ -409,7 +409,7 @@ def test_decisions_made_in_a_browser_are_saved_and_applied(desk: Callable[..., D
     with browser(tmp_path / "profile") as page:
         page.open(workspace_of(one.policy).review_page(), tmp_path)
         assert page.ask("document.getElementById('told').value") == "0 of 18 decided"
-        page.click(f'label:has(input[name="{one.doubts[0]}"][value="quarantine"])')
+        page.click(f'label:has(input[name="{one.review_items[0]}"][value="quarantine"])')
         page.press("n")
         page.press("n")
         page.press("1")
@@ -427,7 +427,7 @@ def test_decisions_made_in_a_browser_are_saved_and_applied(desk: Callable[..., D
         assert not [url for url in page.requests() if not url.startswith(("file:", "data:", "blob:"))]
         assert page.complaints() == []
     found = json.loads(saved.read_text())
-    assert found["decisions"][one.doubts[0]] == "quarantine"
+    assert found["decisions"][one.review_items[0]] == "quarantine"
     assert len(found["decisions"]) == 2
     assert apply_decisions(one.policy, saved).objects > 0
     assert run(one.policy, ONE).quarantined["review"] >= 4

@@ -197,11 +197,11 @@ def test_review_items_contain_pictures_and_no_text(
 ) -> None:
     done, _, _ = cleaned
 
-    assert done.doubts
+    assert done.review_items
     assert all(
-        one.after.startswith(b"\x89PNG") for one in done.doubts if one.rule == "burned-in-text-overview"
+        one.after.startswith(b"\x89PNG") for one in done.review_items if one.rule == "burned-in-text-overview"
     )
-    assert "GRZBOWSKA" not in repr(done.doubts)
+    assert "GRZBOWSKA" not in repr(done.review_items)
 
 
 def test_objects_without_text_load_no_model(real: Real, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_text_readable_after_a_second_round_is_quarantined() -> None:
         )
 
     assert refused.value.rule == "burned-in-text-remains"
-    assert [doubt.location for doubt in refused.value.doubts] == ["pixels/frame 1/box 10,18,40,23"]
+    assert [item.location for item in refused.value.review_items] == ["pixels/frame 1/box 10,18,40,23"]
 
 
 def test_a_line_read_in_a_blanked_area_is_ignored() -> None:

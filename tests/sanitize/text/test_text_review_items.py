@@ -46,19 +46,19 @@ def scan(
 
 def test_a_review_item_is_reported_for_every_affected_object(scan: Callable[..., Any]) -> None:
     first, second = scan(1)[0], scan(2)[0]
-    assert len(first.doubts) == len(set(first.doubts)) > 0
-    assert first.doubts == second.doubts
+    assert len(first.review_items) == len(set(first.review_items)) > 0
+    assert first.review_items == second.review_items
 
 
 def test_two_texts_have_two_locations(scan: Callable[..., Any]) -> None:
-    doubts = scan(1)[0].doubts
-    assert len({doubt.location for doubt in doubts}) == len(doubts) == 2
-    assert not [doubt for doubt in doubts if "Kowalczyk" in doubt.location]
+    review_items = scan(1)[0].review_items
+    assert len({item.location for item in review_items}) == len(review_items) == 2
+    assert not [item for item in review_items if "Kowalczyk" in item.location]
 
 
 def test_a_decision_applies_only_to_its_text_and_object(scan: Callable[..., Any]) -> None:
     places = {
-        doubt.text.split("\n")[0].removeprefix("before: "): doubt.location for doubt in scan(1)[0].doubts
+        item.text.split("\n")[0].removeprefix("before: "): item.location for item in scan(1)[0].review_items
     }
     kept = scan(2, ReviewDecision(places[TEXT], "keep"))[1]
     blanked = scan(3, ReviewDecision(places[TEXT], "blank"))[1]
@@ -70,6 +70,6 @@ def test_a_decision_applies_only_to_its_text_and_object(scan: Callable[..., Any]
 
 
 def test_a_decided_text_is_no_longer_a_review_item(scan: Callable[..., Any]) -> None:
-    first = scan(1)[0].doubts
-    after = scan(2, *(ReviewDecision(doubt.location, "blank") for doubt in first))[0].doubts
+    first = scan(1)[0].review_items
+    after = scan(2, *(ReviewDecision(item.location, "blank") for item in first))[0].review_items
     assert after == ()
