@@ -11,6 +11,8 @@ from medsanitize.sanitize.quarantine import Quarantined
 
 _MOST_BYTES = 64 << 20
 _DECLARATION = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+# Without a byte order mark, XML in UTF-16 is recognized by its first character.
+_UTF_16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 """A decimal number."""
 
@@ -23,11 +25,9 @@ def parse_xml(data: bytes) -> Element:
     Quarantined
         ``slide-xml`` if it is malformed, larger than 64 MiB, or has a document type declaration.
     """
-    # TIFF text ends with a NUL, which XML does not allow.
-    data = data.rstrip(b"\0 \r\n\t")
-    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-    # Searched as UTF-8: UTF-16 would hide a declaration from the pattern.
-    plain = data.decode("utf-16", "replace").encode() if wide else data
+    # Searched as UTF-8: UTF-16 would hide a declaration from the pattern. TIFF text ends with a NUL, which
+    # XML does not allow, and which is half a character of UTF-16 before decoding.
+    plain = decode_utf16(data).rstrip(b"\0 \r\n\t")
     # Without a document type there are no entities: no expansion bombs and no external files.
     if len(data) > _MOST_BYTES or _DECLARATION.search(plain):
         raise Quarantined("slide-xml", "description")
@@ -38,6 +38,12 @@ def parse_xml(data: bytes) -> Element:
         return parser.close()
     except (ParseError, ValueError):
         raise Quarantined("slide-xml", "description") from None
+
+
+def decode_utf16(data: bytes) -> bytes:
+    """Return a text in UTF-16, with or without a byte order mark, as UTF-8; others are returned unchanged."""
+    encoding = _UTF_16.get(data[:2])
+    return data.decode(encoding, "replace").encode() if encoding else data
 
 
 def local_name(element: Element) -> str:

@@ -334,8 +334,7 @@ def _joined(text: str, cuts: list[TextCut]) -> str:
         pieces.append(text[place : max(place, cut.start)])
         pieces.append(_GAP)
         place = cut.end
-    out = _GAP.join(("".join(pieces) + text[place:]).split(_GAP))
-    out = _GAPS.sub(lambda match: _spaced(match[0]), out)
+    out = _GAPS.sub(lambda match: _spaced(match[0]), "".join(pieces) + text[place:])
     out = _WRAPPED.sub(_GAP, out)
     out = _BEFORE.sub(_GAP, out)
     out = _TAIL.sub(_GAP, out)

@@ -362,8 +362,8 @@ def ome() -> SlideView:
     return view(("x.ome.tif", tiff(BIG, [whole, page(BIG, tissue(80), {270: "label"}, tiled=False)])))
 
 
-def akoya() -> SlideView:
-    """Every page with its own XML."""
+def akoya(encoding: str = "ascii", mark: bytes = b"") -> SlideView:
+    """Every page with its own XML, in an encoding after its byte order mark."""
     said = (
         '<?xml version="1.0" encoding="utf-16"?><PerkinElmer-QPI-ImageDescription><ImageType>{}</ImageType>'
         f"<SlideID>{MARKER}</SlideID><ComputerName>{MARKER}</ComputerName><Objective>20x</Objective>"
@@ -371,10 +371,13 @@ def akoya() -> SlideView:
     )
     first, second = levels()
     pages = [
-        page(CLASSIC, first, {270: said.format("FullResolution"), 305: "PerkinElmer-QPI"}),
-        page(CLASSIC, second, {270: said.format("ReducedResolution")}),
-        page(CLASSIC, tissue(80), {270: said.format("Label")}, tiled=False),
+        page(CLASSIC, first, {305: "PerkinElmer-QPI"}),
+        page(CLASSIC, second, {}),
+        page(CLASSIC, tissue(80), {}, tiled=False),
     ]
+    for one, kind in zip(pages, ("FullResolution", "ReducedResolution", "Label"), strict=True):
+        stored = mark + f"{said.format(kind)}\0".encode(encoding)
+        one.values[270] = FieldValue(2, len(stored), stored)
     return view(("x.qptiff", tiff(CLASSIC, pages)))
 
 

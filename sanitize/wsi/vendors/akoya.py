@@ -14,7 +14,7 @@ from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import DESCRIPTION, PyramidTiff, looks_like_tiff
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, tiff_file
 from medsanitize.sanitize.formats.tiff_directory import Directory
-from medsanitize.sanitize.formats.xml import NUMBER, child_text, parse_xml, write_element
+from medsanitize.sanitize.formats.xml import NUMBER, child_text, decode_utf16, parse_xml, write_element
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.stains import known_channel
@@ -43,7 +43,7 @@ def recognises(view: SlideView) -> bool:
     if not looks_like_tiff(view.data):
         return False
     tiff = view.tiff
-    return _ROOT.encode() in _raw(tiff, tiff.directories[0])[:4096].replace(b"\0", b"")
+    return _ROOT.encode() in _raw(tiff, tiff.directories[0])[:4096]
 
 
 def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPlan:
@@ -84,7 +84,8 @@ def plan_edits(view: SlideView, rules: WholeSlides, _name: SlideName) -> EditPla
 
 def _raw(tiff: PyramidTiff, directory: Directory) -> bytes:
     field = directory.fields.get(DESCRIPTION)
-    return tiff.raw(field).split(b"\0", 1)[0] if field is not None else b""
+    # Decoded before it is cut at its NUL: every other byte of UTF-16 may be one.
+    return decode_utf16(tiff.raw(field)).split(b"\0", 1)[0] if field is not None else b""
 
 
 def _xml(described: Element) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import struct
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from medsanitize.policies.model import WholeSlides
 from medsanitize.sanitize.formats.tiff.page import OutputPage
 from medsanitize.sanitize.formats.tiff.pyramid import read_pyramid
 from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values
-from medsanitize.sanitize.formats.xml import parse_xml
+from medsanitize.sanitize.formats.xml import child_text, parse_xml
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.wsi.registry import plan_edits, vendor_of
 from medsanitize.sanitize.wsi.source import SlideName, SlideView, SourceFile
@@ -162,6 +163,25 @@ def test_tifffile_reads_the_same_pixels_of_a_qptiff(tmp_path: Path) -> None:
     before, after = (tifffile.imread(path) for path in paths)
 
     assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE), ("utf-16-le", b"")],
+)
+def test_a_qptiff_described_in_utf16_is_released_like_one_in_ascii(encoding: str, mark: bytes) -> None:
+    wide = slides.akoya(encoding, mark)
+
+    assert vendor_of(wide) == vendor_of(slides.akoya())
+    assert released(wide) == released(slides.akoya())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
+@given(words=st.text(st.characters(codec="utf-8", exclude_characters="<>&\r\n", exclude_categories=["C"])))
+def test_xml_is_read_in_each_encoding(encoding: str, words: str) -> None:
+    document = f"<a><b>{words}</b></a>".encode(encoding)
+
+    assert child_text(parse_xml(document + b"\0\0"), "b") == words.strip()
 
 
 # -- files that lie -----------------------------------------------------------------------
