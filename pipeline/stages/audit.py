@@ -1,6 +1,6 @@
-"""The audit gate: read every staged file again, as an attacker would, with a reader of its own.
+"""The stage audit: an independent second reading of every staged file, as an attacker would read it.
 
-While a file is open its uncompressed pixels are digested too, so that it is read and parsed once.
+Uncompressed pixels are digested in the same pass, so that each file is read and parsed once.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 BATCH = 64
 _NOTHING = (0.0, 0.0, 0.0, 0.0)
-"""The part of a macro that stays where it goes: one that viewers need is black."""
+"""Region of a macro image that is kept if the policy drops macros: none; the image is black."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Subject:
-    """What is held against the files of one patient's study: pseudonym, identifiers, allowed dates."""
+    """Expectations for the files of one study: pseudonym, identifiers to search for, allowed dates."""
 
     pseudonym: str
     own: frozenset[KnownValue]
@@ -61,7 +61,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlideTarget:
-    """What is held against a staged slide: its record, and its sources with their stamp."""
+    """Expectations for a staged slide: its record, and its source files with their stamp."""
 
     stated: SlideRecord
     parts: tuple[FilePart, ...]
@@ -74,7 +74,7 @@ class SlideTarget:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    """One staged file to audit; ``native`` when its pixels are plain samples, None without pixels."""
+    """A staged file to audit; ``native`` is True for uncompressed pixels, None without pixels."""
 
     id: int
     path: str
@@ -100,11 +100,11 @@ class AuditStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize", "conflicts"})
 
     def pending(self, state: State) -> int | None:
-        """Staged files that were not audited; never 0, because later stages need the search."""
+        """Return the number of files not yet audited; never 0, because later stages need the search."""
         return count_to_audit(state) or None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Audit them, and leave the search in the context."""
+        """Audit the files, and store the identifier search in the context."""
         context.search = audit_objects(self, context, advance)
 
     @staticmethod
@@ -113,12 +113,12 @@ class AuditStage(Stage):
         remove_findings(state)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """Whether any identifier of the run is left in a staged file."""
+        """Decide the gate ``residual identifiers``."""
         return (identifiers_gate(judged.findings, judged.search),)
 
 
 def removed_categories(options: Options) -> frozenset[str]:
-    """Categories of known identifiers that the policy claims to remove everywhere."""
+    """Return the categories of known identifiers that the policy removes from every object."""
     removed = {"name", "id", "date", "address", "phone", "institution", "uid", "text"}
     if options.retain_institution_identity:
         removed -= {"institution", "address", "phone"}
@@ -130,7 +130,7 @@ def removed_categories(options: Options) -> frozenset[str]:
 
 
 def build_search(state: State, options: Options) -> IdentifierSearch:
-    """The run-wide search over what is known of every patient and study."""
+    """Build the search for the known identifiers of all patients and studies of the run."""
     from medsanitize.policies.tables.vocabulary import words
     from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
@@ -144,17 +144,31 @@ def build_search(state: State, options: Options) -> IdentifierSearch:
 def audit_objects(
     rules: AuditStage, context: RunContext, on_objects: Advance = lambda _: None
 ) -> IdentifierSearch:
-    """Audit every staged file not audited yet, store the findings, and return the search.
+    """Audit the staged files that were not audited yet, and store the findings.
+
+    Parameters
+    ----------
+    rules : AuditStage
+        Which identifiers and dates the policy retains.
+    context : RunContext
+        The context of the run.
+    on_objects : callable
+        Receives the number of objects of each batch.
+
+    Returns
+    -------
+    IdentifierSearch
+        The search for the identifiers of the run.
 
     Raises
     ------
     EnvironmentFailure
-        Staged files are gone, or cannot be read. The next run makes those anew that are gone.
+        Staged files are missing or unreadable. Objects with missing files are requeued first.
     """
     state, engine = context.state, context.engine
     search = build_search(state, rules.options)
     engine.equip(search)
-    # Viewers' libraries are native code: what they die of must not take the run along.
+    # Slides are read with native libraries, which may crash: an isolated process keeps the run alive.
     gone: list[int] = []
     apart = any_slide_to_audit(state)
     for result in engine.map(
@@ -208,24 +222,26 @@ def _subject(
 def allowed_dates(
     options: Options, dates: Dates, subkeys: SubKeys, patient: str, known: Collection[KnownValue]
 ) -> frozenset[str]:
-    """Known dates that may be released all the same: the patient's shift makes them of other known dates.
+    """Return the known dates that may occur in a release because another known date is shifted to them.
 
     Parameters
     ----------
     options : Options
-        What the policy retains.
+        The options of the profile.
     dates : Dates
-        How dates are moved.
+        How dates are replaced.
     subkeys : SubKeys
+        Keys of the date shift.
     patient : str
-        The patient's canonical key (`Context.patient`).
-    known : collection of Known
-        What is known of the patient.
+        Canonical key of the patient (`Context.patient`).
+    known : collection of KnownValue
+        The known identifiers of the patient.
     """
     from medsanitize.sanitize.dicom.dates import shift_date, shift_days
 
     if "date" not in removed_categories(options):
         return frozenset()
+    # Without this exception, a shifted date that equals another date of the patient would fail the audit.
     days = shift_days(subkeys, patient, dates)
     stated = {one.value.strip()[:8] for one in known if one.category == "date"}
     moved = {shift_date(date, days) for date in stated}
@@ -234,6 +250,7 @@ def allowed_dates(
 
 
 def _died(target: Target) -> Audited:
+    # A file that crashes the reader was not audited, so it counts as a finding.
     return Audited(target.id, (("file", "audit:worker-died"),), -1, None)
 
 
@@ -272,7 +289,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
     except EnvironmentFailure:
         raise
-    except Exception:  # noqa: BLE001  an audit that fails has not passed
+    except Exception:  # noqa: BLE001  an audit that fails unexpectedly has not passed
         return Audited(target.id, (("file", "audit:internal-error"),), -1, None)
     check = 1 if target.native is None or digest else -1 if target.native else 0
     found = tuple((finding.location, finding.rule) for finding in findings)
@@ -281,7 +298,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
 
 
 def _is_gone(staging: Path, target: Target) -> bool:
-    """Whether a file of an object is missing; the whole folder is another matter."""
+    """Whether a file of an object is missing from an existing staging folder."""
     parts = target.slide.parts if target.slide else target.parts
     stem = target.path.removesuffix(parts[0].name) if parts else target.path
     names = [stem + part.name for part in parts] or [target.path]
@@ -289,7 +306,7 @@ def _is_gone(staging: Path, target: Target) -> bool:
 
 
 def _audit_raster(target: Target, staging: Path, search: IdentifierSearch) -> Audited:
-    """A picture's pixels are decoded later, in a process apart."""
+    """Audit a picture file; its pixels are decoded later, in an isolated process."""
     from medsanitize.verifiers.leaks.raster_files import audit_raster
 
     path = staging / target.path
@@ -300,7 +317,7 @@ def _audit_raster(target: Target, staging: Path, search: IdentifierSearch) -> Au
 def _audit_slide(
     worker: Worker, target: Target, slide: SlideTarget, staging: Path, search: IdentifierSearch
 ) -> Audited:
-    """A slide is held against its source, which must still be what was sanitised."""
+    """Compare a staged slide with its source, which must not have changed since it was sanitized."""
     from medsanitize.verifiers.leaks.slide_audit import StagedSlide, read_slide
 
     rules = worker.setup.policy.wsi
@@ -336,14 +353,15 @@ def _expected(worker: Worker, target: Target) -> Expected:
 
 
 def uid_prefix(options: Options, uid_root: str | None) -> str | None:
-    """What every new UID begins with; None when UIDs are retained."""
+    """Return the prefix of every new UID; None if UIDs are retained."""
     if options.retain_uids:
         return None
+    # 2.25 is the root of UIDs derived from a UUID (PS3.5 B.2).
     return f"{uid_root}." if uid_root else "2.25."
 
 
 def private_creators(dicom: Dicom) -> frozenset[str]:
-    """Private creators that the policy keeps."""
+    """Return the private creators that the policy retains."""
     if not dicom.options.retain_safe_private:
         return frozenset()
     from medsanitize.policies.tables.safe_private import safe_private
@@ -371,12 +389,12 @@ def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, s
 
 
 def count_by_rule(findings: Sequence[StagedFinding]) -> dict[str, int]:
-    """Findings by rule."""
+    """Count findings by rule."""
     return dict(sorted(Counter(rule for _, _, rule in findings).items()))
 
 
 def identifiers_gate(findings: Sequence[StagedFinding], search: IdentifierSearch | None) -> GateSummary:
-    """Whether the audit found any identifier of the run."""
+    """Decide the gate ``residual identifiers`` from the findings of the audit."""
     if search is None:
         detail = "A plan writes no files that could be audited."
         return GateSummary("residual identifiers", "not_run", detail)

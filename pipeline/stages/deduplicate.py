@@ -1,7 +1,7 @@
-"""Duplicates: contested UIDs, equal bytes, equal pixels, and what earlier releases hold.
+"""The stages conflicts, decode and deduplicate: contested UIDs, equal bytes, equal pixels, earlier releases.
 
-Every verdict is one transaction over the whole set and depends on pseudonyms and digests alone, so it
-is the same whoever finished first and however often the run was killed.
+Every verdict is one transaction over the whole set and depends on pseudonyms and digests only, so it does not
+depend on the order in which workers finish or on interruptions.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ConflictsStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize"})
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Decide, and give the files of the survivors their names."""
+        """Decide, and move the files of the surviving objects to their final names."""
         settle_contests(context.state, self.duplicates, context.staging)
 
     @staticmethod
@@ -93,12 +93,12 @@ class DecodeStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize"})
 
     def pending(self, state: State) -> int | None:
-        """Objects whose pixels have no digest yet."""
+        """Return the number of objects whose pixels have no digest yet."""
         ignored = self.rules.pixels == "ignore" and self.rules.registry == "ignore"
         return 0 if ignored else count_to_decode(state)
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Decode and digest them."""
+        """Decode and digest the pixels."""
         digest_compressed(context.state, context.engine, advance)
 
 
@@ -115,17 +115,17 @@ class DuplicatesStage(Stage):
     invalidated_by: ClassVar = frozenset({"sanitize", "conflicts", "decode"})
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Decide, and remove the files of what is not released."""
+        """Decide, and remove the files of objects that are not released."""
         judge_duplicates(context.state, self.rules, self.earlier, context.staging)
 
     @staticmethod
     def reset(state: State) -> None:
-        """Remove the decisions; what the registry says of the release itself stays."""
+        """Remove the decisions; the stored comparison with the registry is kept."""
         for result in (DUPLICATES_JUDGED, FAILED_BYTES, FAILED_PIXELS, FAILED_REGISTRY):
             result.remove(state)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """One gate for each kind of duplicate; a plan decodes no pixels."""
+        """Decide one gate per kind of duplicate; a plan decodes no pixels."""
         state, rules = judged.state, self.rules
         pixels = (
             GateSummary("duplicates by pixels", "not_run", "A plan decodes no pixels.")
@@ -140,12 +140,23 @@ class DuplicatesStage(Stage):
 
 
 def settle_contests(state: State, duplicates: FindingAction, staging: Path | None) -> None:
-    """Decide between sources that state one SOP Instance UID, and give the survivors their names."""
+    """Decide between sources with the same SOP Instance UID, and name the files of the survivors.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    duplicates : str
+        The policy's action for equal bytes.
+    staging : Path or None
+        The staging folder; None in a plan.
+    """
     if not CONTESTS_SETTLED.is_set(state):
         with state.transaction():
             index_pseudonyms(state)
             for sop in contested_uids(state):
                 _settle_one(state, duplicates, sop)
+            # Two sources mapped to one pseudonym would overwrite each other's file.
             quarantine_equal_pseudonyms(state)
             CONTESTS_SETTLED.set(state)
     if staging is not None:
@@ -162,7 +173,7 @@ def _settle_one(state: State, duplicates: FindingAction, sop: bytes) -> None:
     elif duplicates == "quarantine":
         rule_out(state, released, "quarantined", "duplicate-bytes")
     else:
-        # One UID has room for one file, whatever the policy says of other duplicates.
+        # One UID can name one file only, so copies are dropped even if the policy keeps duplicates.
         rule_out(state, released[1:], "dropped", "duplicate-bytes")
         if duplicates == "fail":
             FAILED_BYTES.set(state)
@@ -177,6 +188,7 @@ def _name_survivors(state: State, staging: Path) -> None:
 
 def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
     with storage_errors():
+        # Already moved by an interrupted run.
         if not waiting.exists():
             return
         if target.exists():
@@ -191,9 +203,19 @@ def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
 
 
 def digest_compressed(state: State, engine: Engine, on_objects: Advance = lambda _: None) -> None:
-    """Decode compressed pixels for their digest, in separate processes; resumes where it stopped."""
+    """Digest compressed pixels in isolated processes, for objects without a digest.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    engine : Engine
+        Calls the workers.
+    on_objects : callable
+        Receives the number of objects of each batch.
+    """
     for result in engine.map(pixels_batch, batches(objects_to_decode(state), BATCH), isolate=True):
-        # A decoder that dies says nothing of the pixels: the check is not made.
+        # A crashed decoder is no statement about the pixels: the check has the value not_run.
         digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, WorkerCrashed) else result
         store_pixel_digests(state, digests)
         state.wrote(len(digests))
@@ -217,7 +239,7 @@ def _pixels_of(worker: Worker, one: Staged) -> PixelDigest:
         digest = (raster_digest if one.kind == "raster" else pixel_digest)(staging / one.paths[0])
     except OSError:
         raise EnvironmentFailure("A staged file cannot be read", "Run the same command again") from None
-    except Exception:  # noqa: BLE001  what cannot be decoded cannot be compared, and the manifest says so
+    except Exception:  # noqa: BLE001  pixels that cannot be decoded are reported as not compared
         digest = None
     return PixelDigest(one.id, 1, bytes.fromhex(digest)) if digest else PixelDigest(one.id, -1, None)
 
@@ -228,7 +250,19 @@ def _pixels_of(worker: Worker, one: Staged) -> PixelDigest:
 def judge_duplicates(
     state: State, rules: Deduplicate, earlier: EarlierReleases, staging: Path | None
 ) -> None:
-    """Apply the policy's verdicts to equal bytes, equal pixels and what the registry holds."""
+    """Apply the policy to equal bytes, equal pixels and objects of earlier releases, as one transaction.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    rules : Deduplicate
+        The section ``deduplicate`` of the policy.
+    earlier : EarlierReleases
+        The registry of earlier releases.
+    staging : Path or None
+        The staging folder; None in a plan.
+    """
     if not DUPLICATES_JUDGED.is_set(state):
         with state.transaction():
             index_digests(state)
@@ -264,10 +298,10 @@ def _judge_group(state: State, rows: Sequence[int], name: str, verdict: str) -> 
 
 
 def _judge_scans(state: State, verdict: str) -> None:
-    """Tiles that are all of one object and part of another, or part of both: the same scan in two forms.
+    """Apply the policy to slides that share a scan: the same tiles in two file formats.
 
-    A verdict to drop takes the objects that are held whole by another (an SVS beside an AFI that lists it, or
-    beside a DICOM slide); two that only share a part are flagged, since each holds more than that.
+    The action ``drop`` drops objects that another one contains completely, such as an SVS next to an AFI that
+    lists it. Objects that share only a part are flagged, since each contains more than the other.
     """
     for digest in scan_digests(state):
         whole, part = released_with(state, "pixels", digest), released_with_part(state, digest)
@@ -285,7 +319,19 @@ def _judge_scans(state: State, verdict: str) -> None:
 
 
 def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSummary:
-    """The gate of one sort of duplicates, by the flags that the verdict left."""
+    """Decide the gate of one kind of duplicates from the stored flags.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    flag : str
+        ``bytes``, ``pixels`` or ``registry``.
+    name : str
+        Name of the gate.
+    verdict : str
+        The policy's action for this kind.
+    """
     if verdict == "ignore":
         return GateSummary(name, "not_run", "The policy ignores them.")
     flagged = count_flagged(state, flag)
@@ -312,7 +358,7 @@ def _against_registry(
     registry = earlier.registry
     found: Counter[tuple[str, str, str]] = Counter()
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(verdict)
-    # Only a release of another name can hold a hit that counts.
+    # Versions of one release share objects on purpose, so without other names there is nothing to find.
     rows = released_digests(state) if earlier.others() else iter(())
     while page := list(islice(rows, _REGISTRY_PAGE)):
         hit_rows: dict[int, None] = {}
@@ -341,7 +387,7 @@ def _against_registry(
 
 
 def _digests_of(state: State, page: Sequence[ReleasedDigests]) -> Iterator[tuple[int, str, str | None]]:
-    """Row, digest of the bytes, and each digest of pixels or tiles, of a page of released objects."""
+    """Yield row number, digest of the bytes, and each digest of pixels or tiles of released objects."""
     any_scans = any_scan(state)
     for one in page:
         whole = one.sha256.hex() if one.sha256 else ""

@@ -1,7 +1,7 @@
-"""The faces stage: every series of CT, MR and PET is judged as a whole before its objects are sanitised.
+"""The stage faces: decides for each series of CT, MR and PET, as a whole, whether it may show a face.
 
-It runs with the inventory, so that every shard and every object of a frame of reference is told the same.
-Verdicts and cuts stay in the sealed state.
+It runs with the inventory, so that all shards and all objects of a frame of reference use the same verdict.
+Verdicts and cuts are stored encrypted.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from medsanitize.sanitize.faces.read_header import SliceHeader
 
 MOST_SLICES = 30_000
-"""Objects of a series that are looked at; more are no series of one head."""
+"""Maximum number of objects that are read per series; a larger one is not a series of one head."""
 _UNDECODABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Slice:
-    """One object of a series: where it is read, and its plane when it is a single slice that states one."""
+    """An object of a series: its source, and its plane if it is a single slice with a stated position."""
 
     path: bytes
     stamp: bytes
@@ -69,7 +69,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Series:
-    """One series to judge."""
+    """A series to judge; ``elsewhere`` if every header names another body part."""
 
     name: bytes
     modality: str
@@ -92,7 +92,7 @@ class FacesStage(Stage):
     invalidated_by: ClassVar = frozenset({"inventory", "resolve"})
 
     def pending(self, state: State) -> int | None:
-        """Slices of all series, unless faces are ignored or every series is judged."""
+        """Return the number of slices; 0 if faces are ignored or every series is judged."""
         done = not judges_faces(self.action) or FACES_JUDGED.is_set(state)
         return 0 if done else count_slices(state)
 
@@ -102,17 +102,26 @@ class FacesStage(Stage):
 
 
 def judges_faces(action: FacesAction) -> bool:
-    """Whether the policy asks for faces at all."""
+    """Whether the policy requires a face check."""
     return action != "ignore"
 
 
 def slice_row(seal: Seal, number: int, patient: bytes, study: bytes, header: SliceHeader) -> SliceRow:
-    """What inventory keeps of an object that may be part of a head.
+    """Build the row that the inventory stores for an object that may be part of a head.
 
-    Without a Series or Frame of Reference UID the study stands for it: slices are never judged apart
-    because a header says less.
+    Parameters
+    ----------
+    seal : Seal
+        Encrypts values and names rows.
+    number : int
+        Row number of the object.
+    patient, study : bytes
+        Keyed names.
+    header : SliceHeader
+        The attributes that were read from the object.
     """
     whose, where = patient.hex(), study.hex()
+    # Without a UID the study takes its place: slices must not escape a joint verdict by an incomplete header.
     frame = header.frame_of_reference or f"study {where}"
     series = header.series or f"study {where}"
     return (
@@ -126,9 +135,20 @@ def slice_row(seal: Seal, number: int, patient: bytes, study: bytes, header: Sli
 
 
 def judge_faces(state: State, engine: Engine, on_objects: Advance = lambda _: None) -> None:
-    """Judge every series that has no verdict yet; what is done stays done across a kill."""
+    """Judge every series that has no verdict yet; verdicts are stored as they arrive.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run, after the inventory.
+    engine : Engine
+        Calls the workers.
+    on_objects : callable
+        Receives the number of slices of each series.
+    """
     _join_small_series(state)
     for result in engine.map(judge_batch, _series_to_decode(state, on_objects), isolate=True):
+        # Fail closed: pixels that crash a decoder may show a face.
         if isinstance(result, WorkerCrashed):
             series: Series = result.item
             store_face(state, series.name, SeriesFace("uncut"))
@@ -143,10 +163,19 @@ def judge_faces(state: State, engine: Engine, on_objects: Advance = lambda _: No
 
 
 def faces_of(state: State, action: FacesAction) -> Callable[[int], SeriesFace | None]:
-    """Look up what an object is told of its series: by its row's number, None where it is no slice.
+    """Return a function that maps an object's row number to the verdict on its series.
 
-    A series without a cut of its own shares those of its frame of reference: a sagittal localiser of three
-    images beside a whole head shows its profile.
+    Parameters
+    ----------
+    state : State
+        The state of the run, after the stage.
+    action : str
+        The policy's action for faces.
+
+    Returns
+    -------
+    callable
+        Returns None for an object that is no slice, and for all objects if faces are ignored.
     """
     if not judges_faces(action):
         return lambda _: None
@@ -159,6 +188,7 @@ def faces_of(state: State, action: FacesAction) -> Callable[[int], SeriesFace | 
             return None
         if found.projection:
             return SeriesFace("projection")
+        # Only the last series is remembered, so memory does not grow with the inventory.
         if found.series not in remembered:
             remembered.clear()
             remembered[found.series] = _face_of(state, found, cutting)
@@ -173,11 +203,12 @@ def _face_of(state: State, found: SeriesOfObject, cutting: bool) -> SeriesFace:
         return SeriesFace("uncut")
     if not cutting or face.verdict == "uncut":
         return SeriesFace(face.verdict)
+    # A sagittal localizer of three images is too small for a cut, but shows the profile of the same head.
     return face if face.cuts else SeriesFace(face.verdict, cuts_of_frame(state, found.frame_of_reference))
 
 
 def _join_small_series(state: State) -> None:
-    """Series too small to be judged by themselves are judged together, by frame of reference."""
+    """Join series with too few slices, by frame of reference."""
     if SMALL_SERIES_JOINED.is_set(state):
         return
     with state.transaction():
@@ -186,7 +217,7 @@ def _join_small_series(state: State) -> None:
 
 
 def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterator[Sequence[Series]]:
-    """Yield the series whose geometry does not settle them; the others get their verdict here."""
+    """Store the verdicts that geometry gives, and yield the series whose pixels must be read."""
     for name in pending_series(state):
         series = _series(state, name)
         settled = None if series is None else _by_geometry(series)
@@ -198,7 +229,7 @@ def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterat
 
 
 def _series(state: State, name: bytes) -> Series | None:
-    """The objects of a series that are still to be sanitised, or None."""
+    """Return the pending objects of a series, or None."""
     stored = pending_slices(state, name, MOST_SLICES + 1)
     if not stored:
         return None
@@ -215,7 +246,7 @@ def _series(state: State, name: bytes) -> Series | None:
 
 
 def _by_geometry(series: Series) -> SeriesFace | None:
-    """The verdict where geometry alone gives it."""
+    """Return the verdict that follows from geometry only, or None."""
     if len(series.slices) > MOST_SLICES:
         return SeriesFace("uncut")
     if any(one.plane is None for one in series.slices):
@@ -231,7 +262,7 @@ def _by_geometry(series: Series) -> SeriesFace | None:
 
 
 def judge_batch(worker: Worker, batch: Sequence[Series]) -> list[tuple[bytes, int, SeriesFace]]:
-    """Judge series by their pixels; what cannot be read or decoded may show a face."""
+    """Judge series by their pixels; a series that cannot be read or decoded may show a face."""
     return [(series.name, len(series.slices), _judge(worker, series)) for series in batch]
 
 
@@ -252,7 +283,7 @@ def _judge(worker: Worker, series: Series) -> SeriesFace:
         return SeriesFace("uncut")
     except EnvironmentFailure:
         raise
-    except Exception:  # noqa: BLE001  a failure of ours must not let a face through, nor stop the run
+    except Exception:  # noqa: BLE001  a defect must neither release a face nor stop the run
         return SeriesFace("uncut")
 
 
@@ -273,7 +304,7 @@ class _Reader:
             places = self._read(number)[1]
             scaled = scaled and all(at.rescale is not None for at in places)
             self._add(number, [at.plane for at in places])
-        # A CT whose values are not said to be HU is looked at as any other scale is.
+        # Without rescale values a CT is not in HU, so thresholds for HU do not apply.
         self.modality = series.modality if series.modality != "CT" or scaled else "MR"
 
     def _add(self, number: int, planes: Sequence[Plane | None]) -> None:
@@ -281,7 +312,7 @@ class _Reader:
         self._frames += [(number, frame) for frame in range(len(planes))]
 
     def image(self, index: int) -> Any:
-        """Values of one frame, rescaled where the object says how."""
+        """Return the values of one frame as float32, rescaled if the object states how."""
         import numpy as np
         from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice
         from pydicom import pixels
@@ -300,7 +331,7 @@ class _Reader:
         return values if rescale is None else values * np.float32(rescale[0]) + np.float32(rescale[1])
 
     def _read(self, number: int) -> tuple[Any, list[FramePlane]]:
-        """One object and the places of its frames."""
+        """Return one object and the planes of its frames."""
         from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice, read_frame_planes
         from pydicom import dcmread
         from pydicom.uid import ImplicitVRLittleEndian

@@ -1,4 +1,4 @@
-"""Inventory: find everything, sniff it by content, and gather what is known of patients and studies."""
+"""The stage inventory: finds all objects, detects their kind by content, and collects known identifiers."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ Item = tuple[int, SourceEntry]
 class InventoryStage(Stage):
     """Find every object of the inputs and store what it is and whose it is."""
 
+    # Nothing invalidates the inventory: changed inputs start a new state instead (`pipeline.resume`).
+
     inputs: tuple[Input, ...]
 
     name: ClassVar = "inventory"
@@ -74,20 +76,36 @@ class InventoryStage(Stage):
         check_pacs(self.inputs)
 
     def pending(self, state: State) -> int | None:
-        """0 once the inventory is complete."""
+        """Return 0 if the inventory is complete."""
         return 0 if WALK.is_stored(state) else None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Take the inventory, or complete it."""
+        """Take the inventory, or complete an interrupted one."""
         take_inventory(context.state, self.inputs, context.engine, advance)
 
 
 def take_inventory(
     state: State, inputs: Sequence[Input], engine: Engine, on_objects: Advance = lambda _: None
 ) -> int:
-    """Walk the inputs and record every object; resumes where a killed inventory left off.
+    """Walk the inputs, store every object, and mark the inventory complete.
 
-    Returns the number of objects. Marks the inventory complete (`stage_results.WALK`).
+    An interrupted inventory continues after its last stored batch, if the inputs up to there are unchanged.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    inputs : sequence of Input
+        The inputs of the policy.
+    engine : Engine
+        Calls the workers.
+    on_objects : callable
+        Receives the number of objects of each batch.
+
+    Returns
+    -------
+    int
+        The number of objects.
     """
     known_prefix, items = _resume_point(state, inputs)
     on_objects(known_prefix)
@@ -105,7 +123,7 @@ def take_inventory(
 
 
 def inputs_unchanged(state: State, inputs: Sequence[Input]) -> bool:
-    """Whether a complete inventory still describes the inputs (names, sizes, times)."""
+    """Whether names, sizes and times of the inputs still match a complete inventory."""
     stored = WALK.load(state)
     if stored is None:
         return True
@@ -116,7 +134,7 @@ def inputs_unchanged(state: State, inputs: Sequence[Input]) -> bool:
 
 
 class _WalkDigest:
-    """Running keyed digest over the walk, remembered at the places a resume may start from."""
+    """A running keyed digest over the walk, remembered at the end of every batch for a later resume."""
 
     def __init__(self, state: State) -> None:
         self.count = 0
@@ -132,7 +150,7 @@ class _WalkDigest:
             self._marks[self.count] = self._digest.hexdigest()
 
     def at(self, last_id: int) -> str:
-        """Digest after the object ``last_id``, which ends a batch; older marks are forgotten."""
+        """Return the digest after the object ``last_id``, which ends a batch, and forget older marks."""
         count = last_id + 1
         for mark in [mark for mark in self._marks if mark < count]:
             del self._marks[mark]
@@ -143,7 +161,7 @@ class _WalkDigest:
 
 
 def _resume_point(state: State, inputs: Sequence[Input]) -> tuple[int, Iterator[SourceEntry]]:
-    """How many leading objects of the walk are in the state already, unchanged."""
+    """Return the number of stored objects that lead the walk unchanged, and the walk."""
     stored = PARTIAL_WALK.load(state)
     if stored is not None:
         digest = _WalkDigest(state)
@@ -151,6 +169,7 @@ def _resume_point(state: State, inputs: Sequence[Input]) -> tuple[int, Iterator[
             digest.add(found)
         if stored.digest and Walk(digest.count, digest.final()) == stored:
             return stored.objects, walk(inputs)
+    # Row numbers follow the walk: after a change, stored numbers would name other objects.
     clear_inventory(state)
     return 0, walk(inputs)
 
@@ -181,7 +200,7 @@ def _died(state: State, item: Item) -> Seen:
 
 
 def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
-    """Peek at a batch of objects."""
+    """Inspect a batch of objects."""
     return [_peek_one(worker, number, found) for number, found in batch]
 
 
@@ -216,6 +235,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
                 if seen.kind == "dicom" and judges_faces(policy.pixels.faces)
                 else None
             )
+            # Objects without a UID are identified by content, so that copies get one pseudonym.
             key = seen.sop_uid
             if seen.kind == "slide":
                 key = slide_key(view)
@@ -225,7 +245,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
         return settled("unreadable", "quarantined", problem.rule)
     except MedsanitizeError:
         raise
-    except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
+    except Exception:  # noqa: BLE001  a defect must neither release an object nor stop the run
         return settled("unreadable", "quarantined", "internal-error")
     if seen.kind in ("dicomdir", "not-an-image"):
         return settled(seen.kind, "dropped", "not-an-image")
@@ -241,6 +261,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
         return settled("unreadable", "quarantined", seen.rule or "unreadable")
     sop = seal.name("sop", key) if seen.sop_uid else seal.name("content", key)
     patient, study, patient_row = _names(worker, seen, sop)
+    # Which of two patients an object shows cannot be decided here.
     rule = "two-patient-ids" if len(seen.patient_ids) > 1 else None
     outcome = "quarantined" if rule else None
     identified = len(seen.patient_ids)
@@ -251,7 +272,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
 
 
 def _names(worker: Worker, seen: Inspection, sop: bytes) -> tuple[bytes, bytes, PatientRow | None]:
-    """Keyed names of patient and study, and the patient's row unless it was sent lately."""
+    """Return the keyed names of patient and study, and the patient's row unless sent recently."""
     seal = worker.seal
     study = seal.name("study", seen.study_uid) if seen.study_uid else b""
     issuer, identifier = seen.patient_ids[0] if seen.patient_ids else ("", "")

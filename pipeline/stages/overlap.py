@@ -1,7 +1,7 @@
-"""The stage overlap: are patients of this release in earlier releases of the registry?
+"""The stage overlap: detects patients of this release in earlier releases of the registry.
 
-Every staged object is looked at once; embeddings wait sealed in the state. The verdict is one transaction
-over the whole set and depends on what was seen alone, so it is the same whoever finished first.
+Every staged object is fingerprinted once, and fingerprints are stored encrypted. The verdict is one
+transaction over the whole set and depends on the fingerprints only, not on the order of the workers.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class OverlapStage(Stage):
             check_overlap(self.section, self.earlier)
 
     def pending(self, state: State) -> int | None:
-        """Staged objects without a fingerprint; 0 without the section ``overlap``."""
+        """Return the number of staged objects without a fingerprint; 0 without the section ``overlap``."""
         return 0 if self.section is None else count_to_fingerprint(state) or None
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Fingerprint what is staged, compare, and apply the policy's action."""
+        """Fingerprint staged objects, compare them, and apply the policy's action."""
         if self.section is not None:
             fingerprint_staged(context.state, self.section, context.engine, advance)
             judge_overlap(context, self.section, self.earlier)
@@ -85,23 +85,30 @@ class OverlapStage(Stage):
         remove_fingerprints(state)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """Whether patients of this release are in earlier ones."""
+        """Decide the gate ``overlap``; a plan embeds no images."""
         if judged.is_plan and self.section is not None:
             return (GateSummary("overlap", "not_run", "A plan embeds no images."),)
         return (overlap_gate(judged.state, self.section),)
 
 
 def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
-    """Refuse what cannot work before anything is read: models, key, and what the registry holds.
+    """Check models, calibrations, the key of the registry and its embeddings, before an input is read.
+
+    Parameters
+    ----------
+    section : Overlap
+        The section ``overlap`` of the policy.
+    earlier : EarlierReleases
+        The registry of earlier releases.
 
     Raises
     ------
     UsageError
-        When an earlier release was not looked at by these models.
+        An earlier release has no embeddings by these models.
     KeyMaterialError
-        When the key of the registry cannot be used.
+        The key of the registry cannot be used.
     IntegrityError
-        When a model or calibration was changed.
+        A model or calibration was changed.
     """
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -114,6 +121,7 @@ def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
         if registry.missing(entry.name, entry.version, models.identity) is None:
             lacking += 1
         else:
+            # Decrypting one batch proves that the key fits.
             next(registry.embeddings(entry, models.identity, vault), None)
     if lacking:
         raise UsageError(
@@ -123,7 +131,7 @@ def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
 
 
 def paths_of(section: Overlap) -> ModelPaths:
-    """The models that a policy names."""
+    """Return the folders of the models that a policy names."""
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     model, verifier = section.model, section.verifier
@@ -136,7 +144,19 @@ def paths_of(section: Overlap) -> ModelPaths:
 def fingerprint_staged(
     state: State, section: Overlap, engine: Engine, on_objects: Advance = lambda _: None
 ) -> None:
-    """Fingerprint every staged object, in separate processes; resumes where it stopped."""
+    """Fingerprint the staged objects that have no fingerprint, in isolated processes.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    section : Overlap
+        Names the models; fingerprints of other models are removed first.
+    engine : Engine
+        Calls the workers.
+    on_objects : callable
+        Receives the number of objects of each batch.
+    """
     from medsanitize.pipeline.engines.fingerprint_workers import DIED
     from medsanitize.verifiers.reid.overlap.models import open_models
 
@@ -163,7 +183,7 @@ def _forget_other_models(state: State, identity: str) -> None:
 
 
 def fingerprint_staged_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
-    """Fingerprint staged objects; fingerprints are sealed."""
+    """Fingerprint a batch of staged objects, and encrypt the fingerprints."""
     from medsanitize.pipeline.engines.fingerprint_workers import fingerprint_batch
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -209,7 +229,7 @@ def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | N
 
 def released_fingerprints_of(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
     """Patient, path and look of every released object, in the order of their pseudonyms."""
-    # A synthetic image shows no patient who could be in an earlier release, and has no row here.
+    # Synthetic images have no row here: they show no patient who could be in an earlier release.
     for one in released_fingerprints(state):
         look = _unpacked(
             state, "not-looked-at" if one.trouble is None else one.trouble, one.modality, one.value
@@ -221,13 +241,24 @@ def released_fingerprints_of(state: State) -> Iterator[tuple[str, str, ImageFing
 
 
 def judge_overlap(context: RunContext, section: Overlap, earlier: EarlierReleases) -> None:
-    """Compare with every earlier release, and let the policy's action follow."""
+    """Compare the release with every earlier release, and apply the policy's action.
+
+    Parameters
+    ----------
+    context : RunContext
+        The context of the run, after fingerprinting.
+    section : Overlap
+        The section ``overlap`` of the policy.
+    earlier : EarlierReleases
+        The registry of earlier releases.
+    """
     state, workspace = context.state, context.workspace
     if not OVERLAP_JUDGED.is_set(state):
         found = _found(context, section, earlier)
         with state.transaction():
             _act(state, section, found)
             OVERLAP_JUDGED.set(state)
+        # The table links patients across releases, so an anonymous run must not leave it.
         if found is not None and not workspace.anonymous:
             _write_pairs(workspace, found)
     remove_unreleased(state, context.staged)
@@ -241,7 +272,7 @@ def _write_pairs(workspace: Workspace, found: Found) -> None:
 
 
 def _found(context: RunContext, section: Overlap, earlier: EarlierReleases) -> Found | None:
-    """What comparing with each earlier release found; None where there is none."""
+    """Compare with each earlier release; return None if there is none."""
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
     from medsanitize.verifiers.reid.overlap.overlap import compare_with_each
@@ -260,7 +291,7 @@ def _found(context: RunContext, section: Overlap, earlier: EarlierReleases) -> F
 
 
 def release_fingerprint(state: State, folder: Path) -> DatasetFingerprint:
-    """What was seen of the objects that are released as things stand."""
+    """Return the fingerprint of the objects that currently have the outcome ``released``."""
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
@@ -283,7 +314,17 @@ def _theirs(
 def registered(
     earlier: EarlierReleases, models: Models, entry: RegistryEntry
 ) -> Iterator[tuple[ImageFile, ImageFingerprint]]:
-    """What the registry keeps of a release."""
+    """Yield the image and fingerprint of each object of a registered release.
+
+    Parameters
+    ----------
+    earlier : EarlierReleases
+        The registry and its key.
+    models : Models
+        The models whose embeddings are read.
+    entry : RegistryEntry
+        The registered release.
+    """
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
@@ -309,6 +350,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
             result=found.result,
             patients=len(matched),
             objects=_mark(state, section.action, matched),
+            # The bound of the release is its weakest one; without one of them nothing is claimed.
             miss=max(bounds) if len(bounds) == len(misses) else None,
             unclear=sum(one.verdict.result == "inconclusive" for one in found.comparisons),
             sentences=tuple(one.verdict.sentence for one in found.comparisons),
@@ -320,13 +362,25 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
 
 
 def _mark(state: State, action: str, patients: Sequence[str]) -> int:
-    """Rule out or flag every object of these patients; returns how many."""
+    """Rule out or flag every object of these patients; return the number of objects."""
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
     return rule_out_patients(state, patients, outcome, RULE) if outcome else flag_patients(state, patients)
 
 
 def register_embeddings(state: State, folder: Path, earlier: EarlierReleases, entry: RegistryEntry) -> None:
-    """Keep what was seen of this release in the registry, so that later ones can be compared with it."""
+    """Add the embeddings of this release to the registry, so that later releases can be compared with it.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run, with the fingerprints.
+    folder : Path
+        Folder for temporary files.
+    earlier : EarlierReleases
+        The registry and its key.
+    entry : RegistryEntry
+        The entry of this release.
+    """
     from medsanitize.pipeline.stages.register import embeddings_of
 
     ours = release_fingerprint(state, folder)
@@ -336,7 +390,8 @@ def register_embeddings(state: State, folder: Path, earlier: EarlierReleases, en
 
 
 def overlap_gate(state: State, section: Overlap | None) -> GateSummary:
-    """Whether patients of this release are in earlier ones, in public words: no sizes of other releases."""
+    """Decide the gate ``overlap`` from the stored comparison."""
+    # The details are public, so they state no size of an earlier release.
     name = "overlap"
     if section is None:
         return GateSummary(name, "not_run", "Other releases were not searched for the same patients.")

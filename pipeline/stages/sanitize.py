@@ -1,4 +1,4 @@
-"""The sanitize stage: sources in, staged files and records out."""
+"""The stage sanitize: turns source objects into staged files and records."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome
 NATIVE = frozenset(
     ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2")
 )
-"""Transfer syntaxes whose pixels are plain samples: no decoder is needed to compare them."""
+"""Transfer syntaxes with uncompressed pixels, which can be compared without a decoder."""
+# Bytes after which written pages are handed to the kernel, so that large slides do not fill memory.
 _FORGET = 64 * 2**20
+# Objects per batch, without and with decoding of pixels.
 _MANY, _MANY_READ = 48, 8
 _ROUNDS = 4
 
@@ -77,11 +79,11 @@ class SanitizeStage(Stage):
     invalidated_by: ClassVar = frozenset({"inventory", "resolve", "faces"})
 
     def pending(self, state: State) -> int | None:
-        """Objects without an outcome."""
+        """Return the number of objects without an outcome."""
         return count_pending(state)
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Sanitize them."""
+        """Sanitize the objects."""
         sanitize_objects(self, context.state, context.engine, advance, staging=context.staging)
 
     @staticmethod
@@ -90,7 +92,7 @@ class SanitizeStage(Stage):
         remove_review_items(state)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """Whether anything is released, whether pixels were read for text, and whether a person decided."""
+        """Decide the gates on objects to release, burned-in text and review by a person."""
         return (
             released_gate(judged.state),
             burned_in_gate(judged.tally, clean_pixel_data=self.clean_pixel_data),
@@ -106,15 +108,27 @@ def sanitize_objects(
     *,
     staging: Path | None = None,
 ) -> None:
-    """Sanitise whatever has no outcome yet; what is done stays done across a kill.
+    """Sanitize every object without an outcome, and store the results as batches finish.
 
-    ``staging`` is where the workers of ``engine`` write, if they do.
+    Parameters
+    ----------
+    rules : SanitizeStage
+        The settings of the stage.
+    state : State
+        The state of the run.
+    engine : Engine
+        Calls the workers.
+    on_objects : callable
+        Receives the number of objects of each batch.
+    staging : Path or None
+        The folder the workers write to; None in a plan.
     """
     if staging is not None:
         make_partial_folder(staging)
     room = Room.left_in(state)
     decodes = rules.clean_pixel_data or rules.faces == "deface"
     size = objects_of_a_batch(count_pending(state), engine.workers, decodes=decodes)
+    # Isolated where pixels are decoded, because a damaged image may crash a decoder.
     for result in engine.map(
         sanitize_batch, batches(jobs(state, rules.pseudonyms, rules.faces), size), isolate=decodes
     ):
@@ -135,14 +149,14 @@ def sanitize_objects(
 
 
 def released_gate(state: State) -> GateSummary:
-    """Whether any object is left to release."""
+    """Decide the gate ``objects to release``."""
     if count_released(state):
         return GateSummary("objects to release", "passed")
     return GateSummary("objects to release", "failed", "No object is left to release.")
 
 
 def burned_in_gate(tally: Tally, *, clean_pixel_data: bool) -> GateSummary:
-    """Whether the pixels of what is released were read for text, as far as they had to be."""
+    """Decide the gate ``burned-in text`` from the checks of the released objects."""
     name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
     if not clean_pixel_data:
         detail = f"Pixels were not read for text: {unread} released objects may show some."
@@ -155,7 +169,7 @@ def burned_in_gate(tally: Tally, *, clean_pixel_data: bool) -> GateSummary:
 
 
 def review_gate(state: State) -> GateSummary:
-    """Whether a person reviewed the release; the person is not named."""
+    """Decide the gate ``review by a person``; the person is not named."""
     if not REVIEWED.is_set(state):
         detail = "Nobody reviewed a sample or the review items."
         return GateSummary("review by a person", "not_run", detail)
@@ -171,16 +185,23 @@ def review_gate(state: State) -> GateSummary:
 
 
 def objects_of_a_batch(count: int, workers: int, *, decodes: bool) -> int:
-    """How many of ``count`` objects a worker is given at once.
+    """Return the number of objects per batch.
 
-    Reading pixels takes a second an object, where a batch costs next to nothing: small ones tell of progress
-    sooner. A few batches for each worker leave none idle for long at the end.
+    Parameters
+    ----------
+    count : int
+        Number of pending objects.
+    workers : int
+        Number of workers.
+    decodes : bool
+        Whether pixels are decoded, which takes about a second per object.
     """
+    # Small batches report progress sooner; several per worker keep all busy until the end.
     return max(1, min(_MANY_READ if decodes else _MANY, count // (_ROUNDS * workers)))
 
 
 def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
-    """Sanitise a batch of objects and write what is released to the staging folder."""
+    """Sanitize a batch of objects and write the released ones to the staging folder."""
     return [_sanitize_one(worker, job) for job in batch]
 
 
@@ -192,17 +213,18 @@ def _sanitize_one(worker: Worker, job: Job) -> Done:
         return _refused(worker, job, "unreadable", problem.rule)
     except MedsanitizeError:
         raise
-    except Exception:  # noqa: BLE001  a failure of ours must not let an object through, nor stop the run
+    except Exception:  # noqa: BLE001  a defect must neither release an object nor stop the run
         return _refused(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
 
 
 def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
-    """Write all files of an object; of several, digest and size are over all of them (`release.manifest`)."""
+    """Write all files of an object; digest and size cover all of them."""
     sanitized = _sanitized(worker, job, contents)
     record = sanitized.record
     if record.outcome is not Outcome.RELEASED:
         return _settled(worker, job, record, sanitized)
     names = (record.patient, record.study, record.series, record.instance)
+    # Pseudonyms may come from a table or, with retained UIDs, from the object: never trust them as paths.
     if not _may_name_files(names):
         return _refused(worker, job, record.kind, "unsafe-pseudonym")
     suffix = sanitized.files[0].name[1:]
@@ -257,7 +279,7 @@ def _target(worker: Worker, job: Job, path: str) -> str:
 def _write(
     drafts: PartialFiles | None, target: str, blocks: Iterable[bytes | memoryview]
 ) -> tuple[bytes, int]:
-    """Write the blocks of what is to be ``target``, if anything is written; returns their digest and size."""
+    """Write blocks to a draft of ``target``, unless this is a plan; return their digest and size."""
     size = 0
     with Sha256Writer() as digest:
         if drafts is None:
@@ -281,7 +303,7 @@ def _write(
 
 
 def _blocks(pieces: Iterable[Piece], contents: Sequence[bytes | mmap.mmap]) -> Iterable[bytes | memoryview]:
-    """Adjoining small pieces as one block; runs as windows on the source they are of."""
+    """Yield adjacent small pieces as one block, and copied ranges as views of their source."""
     small: list[bytes] = []
     passed = 0
     for piece in pieces:
@@ -297,19 +319,20 @@ def _blocks(pieces: Iterable[Piece], contents: Sequence[bytes | mmap.mmap]) -> I
                 passed += len(window)
                 yield window
             if passed > _FORGET and isinstance(content, mmap.mmap):
-                content.madvise(mmap.MADV_DONTNEED)  # pages that were written need not stay in memory
+                content.madvise(mmap.MADV_DONTNEED)  # copied pages are not read again
                 passed = 0
     yield b"".join(small)
 
 
 def _to_disk(descriptor: int, start: int, end: int) -> int:
-    """Let the disk begin with what was written, so that publishing need not wait for it; returns ``end``."""
+    """Start writing back a range, so that publishing need not wait for the disk; return ``end``."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
     return end
 
 
 def _write_all(descriptor: int, block: bytes | memoryview) -> None:
+    # os.write may write less than it was given: at most 2 GiB on Linux.
     written = os.write(descriptor, block)
     while written < len(block):
         block = block[written:]
@@ -317,6 +340,7 @@ def _write_all(descriptor: int, block: bytes | memoryview) -> None:
 
 
 def _links(worker: Worker, links: Iterable[tuple[str, str]], patient: str) -> tuple[LinkRow, ...]:
+    # A plan stores no links, and an anonymous run must not.
     if not worker.setup.keep_links:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""Accompanying tables: ids mapped, dates moved with their patient, allow-listed columns kept."""
+"""The stage tables: maps IDs of accompanying tables, shifts dates per patient, and keeps listed columns."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ SMALL_ZIP_PREFIXES = frozenset(
 """Three-digit ZIP areas of 20,000 people or fewer (HHS guidance on 45 CFR 164.514(b), 2000 census)."""
 _ROWS = 8192
 _UNORDERED = ".unordered.parquet"
+# 45 CFR 164.514(b)(2)(i)(C): all ages over 89 become one category.
 _OLDEST = 89
+# One or two letters occur in most texts.
 _LEAST_TOKEN = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Person:
-    """A released patient as a table needs one: pseudonym, shift, identifiers to blank, studies released."""
+    """A released patient: pseudonym, date shift in days, and case-folded identifiers to blank."""
 
     pseudonym: str
     days: int
@@ -77,7 +79,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class TablesStage(Stage):
-    """Write the accompanying tables, pseudonymised as the images are."""
+    """Write the accompanying tables, pseudonymized as the images are."""
 
     tables: tuple[TableSection, ...]
     options: Options
@@ -94,30 +96,41 @@ class TablesStage(Stage):
         check_tables(self.tables)
 
     def pending(self, state: State) -> int | None:
-        """0 without tables; else unknown, since every run writes them again."""
+        """Return 0 without tables, else None, since every run writes them again."""
         return None if self.tables else 0
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Write them, and measure the k-anonymity of what they state of patients."""
+        """Write the tables, and measure the k-anonymity of the patients in them."""
         context.tables = write_tables(self, context.state, context.subkeys, context.staged)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """Whether few patients share a combination of values."""
+        """Decide the gate on small groups of patients."""
         return (k_anonymity_gate(judged.state, self.k_anonymity),)
 
 
 def write_tables(
     rules: TablesStage, state: State, subkeys: SubKeys, staging: Path
 ) -> tuple[TableSummary, ...]:
-    """Write ``tables/NAME.parquet`` for every table of the policy.
+    """Write ``tables/NAME.parquet`` for every table of the policy, and store the equivalence classes.
 
-    Rows of patients who are not in the release are dropped; rows are ordered by their content, by DuckDB, so
-    that a table need not fit into memory.
+    Rows of patients who are not in the release are dropped. Rows are sorted by content, so the order of the
+    source is not released.
+
+    Parameters
+    ----------
+    rules : TablesStage
+        The settings of the stage.
+    state : State
+        The state of the run; gives the released patients.
+    subkeys : SubKeys
+        Keys of pseudonyms and date shifts.
+    staging : Path
+        The staging folder.
 
     Raises
     ------
     UsageError
-        A table cannot be read or has not the columns that the policy names.
+        A table cannot be read, or a column is missing.
     """
     import shutil
 
@@ -132,12 +145,12 @@ def write_tables(
 
 
 def check_tables(tables: Sequence[TableSection]) -> None:
-    """Refuse tables that cannot be read, before anything else is.
+    """Check that all tables can be read and have the columns that the policy names.
 
     Raises
     ------
     UsageError
-        With the table's name and what is missing.
+        A table cannot be read, or a column is missing.
     """
     for table in tables:
         columns = set(_columns(table))
@@ -176,7 +189,7 @@ def _columns(table: TableSection) -> list[str]:
 
 
 def _rows(table: TableSection) -> Iterator[dict[str, str | None]]:
-    """Read a table a batch at a time, every value as text."""
+    """Yield the rows of a table, every value as text; the table is read in batches."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pacsv
@@ -223,10 +236,23 @@ def _write_one(
 
 
 def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[str | None]]) -> int:
-    """Write rows of texts in the order of their content, nulls first; returns how many there were.
+    """Write rows of texts, sorted by content with nulls first.
 
-    They lie beside the table until they are in order.
+    Parameters
+    ----------
+    path : Path
+        The Parquet file to write.
+    columns : sequence of str
+        Names of the columns.
+    rows : iterator of sequence of (str or None)
+        The rows, in any order.
+
+    Returns
+    -------
+    int
+        The number of rows.
     """
+    # Sorted on disk by DuckDB, because a table need not fit into memory.
     waiting = path.with_name(_UNORDERED)
     with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +266,7 @@ def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[st
 def _write_parquet(
     path: Path, columns: Sequence[str], parts: Iterable[Sequence[Sequence[str | None]]]
 ) -> int:
-    """Write rows as they come, a row group a part; returns how many there were."""
+    """Write one row group per part, in the given order; return the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from medsanitize.release.parquet_io import make_array
@@ -256,9 +282,10 @@ def _write_parquet(
 
 
 def _groups(rules: TablesStage, folder: Path) -> EquivalenceClasses | None:
-    """Groups of the patients by what the tables say of them; dates count where they stay as they are."""
+    """Return the equivalence classes of the patients by their values in all tables, or None."""
     from medsanitize.verifiers.leaks.k_anonymity import QuasiIdentifiers, equivalence_classes
 
+    # Shifted dates are not measured: the secret shift of each patient changes them.
     kept = rules.options.retain_longitudinal_full_dates or rules.dates.method == "year"
     told = []
     for table in rules.tables:
@@ -270,7 +297,7 @@ def _groups(rules: TablesStage, folder: Path) -> EquivalenceClasses | None:
 
 
 class _Mapper:
-    """Turns the rows of one table into rows that may be released; counts what it left out."""
+    """Maps the rows of one table to rows that may be released, and counts removed cells and rows."""
 
     def __init__(self, rules: TablesStage, state: State, subkeys: SubKeys, table: TableSection) -> None:
         self.rules, self.state, self.subkeys, self.table = rules, state, subkeys, table
@@ -282,7 +309,7 @@ class _Mapper:
         self._person = lru_cache(maxsize=4096)(self._find)
 
     def row(self, row: dict[str, str | None]) -> tuple[str | None, ...] | None:
-        """One row, or None when its patient is not in the release."""
+        """Return the mapped row, or None if its patient is not in the release."""
         issuer = (row.get(self.table.issuer) or "").strip() if self.table.issuer else None
         person = self._person((row[self.table.patient] or "").strip(), issuer)
         if person is None:
@@ -320,7 +347,7 @@ class _Mapper:
         return remap_uid(self.subkeys, self.rules.uid_root, text)
 
     def _date(self, person: Person, text: str) -> str | None:
-        """The date, moved or cut to its year as the policy does with the images; its form is YYYYMMDD."""
+        """Return the date as YYYYMMDD, shifted or cut to its year as in the images, or None."""
         options, dates = self.rules.options, self.rules.dates
         day = text[:10].replace("/", "-")
         if options.retain_longitudinal_full_dates:
@@ -333,7 +360,7 @@ class _Mapper:
         return moved
 
     def _kept(self, person: Person, text: str) -> str | None:
-        """A kept cell, unless it names its patient."""
+        """Return the text, or None if it contains an identifier of its patient."""
         folded = text.casefold()
         if any(token in folded for token in person.tokens):
             self.blanked += 1
@@ -341,7 +368,7 @@ class _Mapper:
         return text
 
     def _find(self, identifier: str, issuer: str | None) -> Person | None:
-        """The released patient of this id; without an issuer only when one patient has it."""
+        """Return the released patient with this ID; without an issuer the ID must be unambiguous."""
         if not identifier:
             return None
         if issuer is not None:
@@ -357,7 +384,7 @@ class _Mapper:
         return Person(pseudonym, days, self._tokens(names[0]))
 
     def _tokens(self, patient: bytes) -> frozenset[str]:
-        """What is known of the patient over all studies, as folded texts to look for in kept cells."""
+        """Return the known identifiers of a patient over all studies, case-folded."""
         found: set[str] = set()
         for study in studies_of(self.state, patient):
             for known in known_of(self.state, patient, study):
@@ -385,6 +412,7 @@ def _zip(text: str) -> str | None:
     match = re.fullmatch(r"(\d{3})\d{2}(?:-?\d{4})?", text)
     if match is None:
         return None
+    # 45 CFR 164.514(b)(2)(i)(B): the first three digits become 000 where few people live.
     return "000" if match[1] in SMALL_ZIP_PREFIXES else match[1]
 
 
