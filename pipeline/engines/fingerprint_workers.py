@@ -83,9 +83,9 @@ def fingerprint_in_workers(
 ) -> Iterator[Sequence[ImageFingerprint]]:
     """Fingerprint batches of images in separate processes: a crashing decoder affects no other image."""
     for result in engine.map(fingerprint_batch, batches, isolate=True):
-        looks = [ImageFingerprint(trouble=DIED)] if isinstance(result, WorkerCrashed) else result
-        progress.advance(len(looks))
-        yield looks
+        fingerprints = [ImageFingerprint(problem=DIED)] if isinstance(result, WorkerCrashed) else result
+        progress.advance(len(fingerprints))
+        yield fingerprints
 
 
 def fingerprint_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageFingerprint]:
@@ -95,5 +95,5 @@ def fingerprint_batch(models: Models, batch: Sequence[ImageFile]) -> list[ImageF
     except Exception:  # noqa: BLE001  decoders raise anything; the image is reported as not compared
         # A batch that fails as a whole is split, so that only the image at fault is lost.
         if len(batch) == 1:
-            return [ImageFingerprint(trouble="decoder-failed")]
-        return [look for image in batch for look in fingerprint_batch(models, [image])]
+            return [ImageFingerprint(problem="decoder-failed")]
+        return [fingerprint for image in batch for fingerprint in fingerprint_batch(models, [image])]

@@ -196,9 +196,11 @@ def _earlier_images(
     strangers: Counter[Modality] = Counter()
     numbers: dict[str, int] = {}
     kept: dict[Modality, list[tuple[int, NDArray[np.float32]]]] = {}
-    for image, look in chain.from_iterable(registered(earlier, models, entry) for entry in earlier.others()):
-        modality = look.modality
-        if modality is None or look.vector is None or modality not in known:
+    for image, fingerprint in chain.from_iterable(
+        registered(earlier, models, entry) for entry in earlier.others()
+    ):
+        modality = fingerprint.modality
+        if modality is None or fingerprint.embedding is None or modality not in known:
             continue
         number = known[modality].get(image.patient)
         if number is None:
@@ -207,7 +209,7 @@ def _earlier_images(
             if strangers[modality] > MOST:
                 continue
             number = first_free + numbers.setdefault(image.patient, len(numbers))
-        kept.setdefault(modality, []).append((number, look.vector))
+        kept.setdefault(modality, []).append((number, fingerprint.embedding))
     return {
         modality: (np.stack([vector for _, vector in rows]), np.array([number for number, _ in rows]))
         for modality, rows in kept.items()

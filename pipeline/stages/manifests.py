@@ -90,7 +90,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
             check_identifiers=CheckResult.PASSED if row.audited else CheckResult.NOT_RUN,
             check_duplicates=_duplicate_check(found, row.pixels_check == 1),
             check_registry=_registry_check(found, rules.compares_registry),
-            check_overlap=_overlap_check(found, row.trouble, overlap),
+            check_overlap=_overlap_check(found, row.problem, overlap),
             actions_replaced=actions["replaced"],
             actions_emptied=actions["emptied"],
             actions_removed=actions["removed"],
@@ -155,15 +155,15 @@ def _registry_check(found: set[str], made: bool) -> CheckResult:
     return CheckResult.FLAGGED if "registry" in found else CheckResult.PASSED
 
 
-def _overlap_check(found: set[str], trouble: object, compared: OverlapResult | None) -> CheckResult:
+def _overlap_check(found: set[str], problem: object, compared: OverlapResult | None) -> CheckResult:
     """Return the overlap check of an object: passed only if it was compared with a conclusive result."""
     if "overlap" in found:
         return CheckResult.FLAGGED
-    if compared is None or not compared.releases or trouble is None:
+    if compared is None or not compared.releases or problem is None:
         return CheckResult.NOT_RUN
-    if trouble == "no-image":
+    if problem == "no-image":
         return CheckResult.NOT_APPLICABLE
-    return CheckResult.PASSED if trouble == "" and not compared.unclear else CheckResult.NOT_RUN
+    return CheckResult.PASSED if problem == "" and not compared.unclear else CheckResult.NOT_RUN
 
 
 def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, staging: Path) -> Tally:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 16
 RULE: Final = "overlap"
-_PURPOSE: Final = b"look"
+_PURPOSE: Final = b"fingerprint"
 _LENGTHS: Final = struct.Struct("<III")
 
 
@@ -197,24 +197,27 @@ def fingerprint_staged_batch(worker: Worker, batch: Sequence[Staged]) -> list[Fi
         for one in batch
     ]
     return [
-        FingerprintRow(one.id, seen.trouble, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
+        FingerprintRow(one.id, seen.problem, seen.modality, worker.seal.close(_packed(seen), _PURPOSE))
         for one, seen in zip(batch, fingerprint_batch(models, images), strict=True)
     ]
 
 
-def _packed(look: ImageFingerprint) -> bytes:
-    parts = [look.print or b""]
-    parts += [b"" if one is None else one.astype("<f4").tobytes() for one in (look.vector, look.second)]
+def _packed(fingerprint: ImageFingerprint) -> bytes:
+    parts = [fingerprint.perceptual_hash or b""]
+    parts += [
+        b"" if one is None else one.astype("<f4").tobytes()
+        for one in (fingerprint.embedding, fingerprint.verification_embedding)
+    ]
     return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
 
-def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | None) -> ImageFingerprint:
+def _unpacked(state: State, problem: str, modality: str | None, value: bytes | None) -> ImageFingerprint:
     import numpy as np
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint
 
     if value is None:
-        return ImageFingerprint(trouble=trouble)
+        return ImageFingerprint(problem=problem)
     content = state.seal.open(value, _PURPOSE)
     lengths, parts, start = _LENGTHS.unpack_from(content), [], _LENGTHS.size
     for length in lengths:
@@ -223,18 +226,22 @@ def _unpacked(state: State, trouble: str, modality: str | None, value: bytes | N
     first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:])
     kind = Modality(modality) if modality else None
     return ImageFingerprint(
-        print=parts[0] or None, modality=kind, vector=first, second=second, trouble=trouble
+        perceptual_hash=parts[0] or None,
+        modality=kind,
+        embedding=first,
+        verification_embedding=second,
+        problem=problem,
     )
 
 
 def released_fingerprints_of(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
-    """Patient, path and look of every released object, in the order of their pseudonyms."""
     # Synthetic images have no row here: they show no patient who could be in an earlier release.
+    """Patient, path and fingerprint of every released object, in the order of their pseudonyms."""
     for one in released_fingerprints(state):
-        look = _unpacked(
-            state, "not-looked-at" if one.trouble is None else one.trouble, one.modality, one.value
+        fingerprint = _unpacked(
+            state, "not-compared" if one.problem is None else one.problem, one.modality, one.value
         )
-        yield one.names[0], next(all_paths([*one.names, one.suffix], "")), look
+        yield one.names[0], next(all_paths([*one.names, one.suffix], "")), fingerprint
 
 
 # -- the verdict --------------------------------------------------------------------------
@@ -296,7 +303,8 @@ def release_fingerprint(state: State, folder: Path) -> DatasetFingerprint:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
 
     rows = (
-        (ImageFile(Path(), path, patient), look) for patient, path, look in released_fingerprints_of(state)
+        (ImageFile(Path(), path, patient), fingerprint)
+        for patient, path, fingerprint in released_fingerprints_of(state)
     )
     return collect_fingerprints("this release", rows, {}, folder)
 
@@ -334,8 +342,10 @@ def registered(
         second = [None] * len(batch.patients) if batch.second is None else batch.second
         columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
         for patient, path, print_, first, other in zip(*columns, strict=True):
-            look = ImageFingerprint(print=print_ or None, modality=kind, vector=first, second=other)
-            yield ImageFile(Path(), path, patient), look
+            fingerprint = ImageFingerprint(
+                perceptual_hash=print_ or None, modality=kind, embedding=first, verification_embedding=other
+            )
+            yield ImageFile(Path(), path, patient), fingerprint
 
 
 def _act(state: State, section: Overlap, found: Found | None) -> None:

@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 # Rows of a page: enough to amortize a query, few enough for memory.
 PAGE = 500
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
@@ -55,14 +55,14 @@ CREATE TABLE IF NOT EXISTS objects (
   pixels_check INTEGER NOT NULL DEFAULT 0,  -- 1 pixels were compared, -1 they could not be
   flags TEXT NOT NULL DEFAULT '',    -- duplicate findings, comma separated
   audited INTEGER NOT NULL DEFAULT 0,
-  again INTEGER NOT NULL DEFAULT 0,  -- 1 sanitised again after the last review
+  requeued INTEGER NOT NULL DEFAULT 0,  -- 1 sanitized again after the last review
   source BLOB NOT NULL,              -- sealed path
   payload BLOB                       -- sealed record
 );
 CREATE TABLE IF NOT EXISTS patients (
   patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS known (
+CREATE TABLE IF NOT EXISTS known_identifiers (
   owner BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, name)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geometry: sealed
@@ -93,10 +93,12 @@ CREATE INDEX IF NOT EXISTS review_item_objects_name ON review_item_objects (name
 CREATE TABLE IF NOT EXISTS review_items_left_out (  -- number of items that were not stored
   id INTEGER PRIMARY KEY, count INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS looks (  -- of models at staged objects; value: fingerprint and vectors, sealed
-  id INTEGER PRIMARY KEY, trouble TEXT NOT NULL, modality TEXT, value BLOB
+CREATE TABLE IF NOT EXISTS fingerprints (  -- of staged objects; value: perceptual hash and embeddings, sealed
+  id INTEGER PRIMARY KEY, problem TEXT NOT NULL, modality TEXT, value BLOB
 );
-CREATE TABLE IF NOT EXISTS drawn (name BLOB PRIMARY KEY, value BLOB NOT NULL);  -- synthetic images: sealed
+CREATE TABLE IF NOT EXISTS sampled_images (  -- synthetic images: sealed
+  name BLOB PRIMARY KEY, value BLOB NOT NULL
+);
 CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NULL);  -- label: sealed
 CREATE TABLE IF NOT EXISTS decisions (  -- of a person; location '' is the whole object
   id INTEGER NOT NULL, location TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, location)

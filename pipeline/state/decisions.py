@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.reset import AGAIN
+from medsanitize.pipeline.state.reset import REQUEUED
 from medsanitize.sanitize.context import ReviewDecision
 
 # Objects that a decision applies to, and the location in each; "" stands for the whole object.
@@ -59,7 +59,7 @@ def decisions_digest(state: State) -> str:
 def concerned_by_object(state: State, number: int) -> Concerned:
     """Return the object, if it is to be released or waits to be sanitized again."""
     return state.db.execute(
-        "SELECT id, '' FROM objects WHERE id = ? AND (outcome = 'released' OR rule = ?)", (number, AGAIN)
+        "SELECT id, '' FROM objects WHERE id = ? AND (outcome = 'released' OR rule = ?)", (number, REQUEUED)
     ).fetchall()
 
 
@@ -98,7 +98,7 @@ def sample_candidates(state: State) -> Iterator[int]:
 def changed_after_review(state: State, limit: int) -> list[int]:
     """List released objects that were sanitized again after the last review, by row; at most ``limit``."""
     rows = state.db.execute(
-        "SELECT id FROM objects WHERE outcome = 'released' AND again ORDER BY id LIMIT ?", (limit,)
+        "SELECT id FROM objects WHERE outcome = 'released' AND requeued ORDER BY id LIMIT ?", (limit,)
     )
     return [int(number) for (number,) in rows]
 
@@ -125,7 +125,7 @@ class SampledObject:
 def sampled_object(state: State, number: int) -> SampledObject:
     """Report whether an object changed after the last review, and count released objects with its pixels."""
     changed, equal = state.db.execute(
-        "SELECT again, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
+        "SELECT requeued, (SELECT count(*) FROM objects AS other WHERE other.pixels = objects.pixels"
         "  AND other.id <> objects.id AND other.outcome = 'released') FROM objects WHERE id = ?",
         (number,),
     ).fetchone()

@@ -13,7 +13,7 @@ class FingerprintRow:
     """One object's encrypted fingerprint; ``value`` is None if its worker crashed."""
 
     id: int
-    trouble: str
+    problem: str
     modality: str | None
     value: bytes | None
 
@@ -24,14 +24,14 @@ class FingerprintRow:
 def store_fingerprints(state: State, rows: Sequence[FingerprintRow]) -> None:
     """Store fingerprints within the open batch."""
     state.write(
-        "INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?)",
-        [(row.id, row.trouble, row.modality, row.value) for row in rows],
+        "INSERT OR REPLACE INTO fingerprints VALUES (?, ?, ?, ?)",
+        [(row.id, row.problem, row.modality, row.value) for row in rows],
     )
 
 
 def clear_fingerprints(state: State) -> None:
     """Delete every fingerprint, within the open transaction."""
-    state.db.execute("DELETE FROM looks")
+    state.db.execute("DELETE FROM fingerprints")
 
 
 def rule_out_patients(state: State, patients: Sequence[str], outcome: str, rule: str) -> int:

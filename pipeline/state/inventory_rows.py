@@ -46,5 +46,5 @@ def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
 def clear_inventory(state: State) -> None:
     """Delete the rows of an interrupted inventory, as one transaction."""
     with state.transaction() as db:
-        for table in ("objects", "patients", "known", "slices", "specimens"):
+        for table in ("objects", "patients", "known_identifiers", "slices", "specimens"):
             db.execute(f"DELETE FROM {table}")  # noqa: S608

@@ -51,7 +51,7 @@ def add_patients(state: State, rows: Sequence[PatientRow]) -> None:
 def add_known(state: State, rows: Sequence[KnownRow]) -> None:
     """Add the identifiers that the state does not have yet."""
     if rows:
-        state.write("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", rows)
+        state.write("INSERT OR IGNORE INTO known_identifiers VALUES (?, ?, ?)", rows)
 
 
 def patient_of(state: State, name: bytes) -> Patient:
@@ -69,13 +69,15 @@ def patients_with_id(state: State, identifier: str) -> list[bytes]:
 
 def known_of(state: State, patient: bytes, study: bytes) -> frozenset[KnownValue]:
     """Return all identifiers collected from the objects of a patient and a study."""
-    rows = state.db.execute("SELECT value FROM known WHERE owner IN (?, ?)", (patient, study or patient))
+    rows = state.db.execute(
+        "SELECT value FROM known_identifiers WHERE owner IN (?, ?)", (patient, study or patient)
+    )
     return frozenset(_opened(state, value) for (value,) in rows)
 
 
 def all_known(state: State) -> Iterator[KnownValue]:
     """Yield every identifier of every patient and study, once per owner."""
-    for (value,) in state.db.execute("SELECT value FROM known"):
+    for (value,) in state.db.execute("SELECT value FROM known_identifiers"):
         yield _opened(state, value)
 
 

@@ -17,7 +17,7 @@ Names = tuple[str, str, str, str]
 class ReleasedObject:
     """A released object's facts for the manifest; ``payload`` and ``label`` are encrypted.
 
-    ``trouble`` is None if no model read the image, ``label`` if the image is not synthetic.
+    ``problem`` is None if no model read the image, ``label`` if the image is not synthetic.
     """
 
     names: Names
@@ -29,7 +29,7 @@ class ReleasedObject:
     flags: str
     audited: bool
     payload: bytes
-    trouble: str | None
+    problem: str | None
     label: bytes | None
 
     def __repr__(self) -> str:
@@ -38,11 +38,11 @@ class ReleasedObject:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReleasedFingerprint:
-    """The encrypted fingerprint of a released object; ``trouble`` is None if no model read the image."""
+    """The encrypted fingerprint of a released object; ``problem`` is None if no model read the image."""
 
     names: Names
     suffix: str
-    trouble: str | None
+    problem: str | None
     modality: str | None
     value: bytes | None
 
@@ -63,25 +63,25 @@ def released_objects(state: State) -> Iterator[ReleasedObject]:
     """Yield the manifest facts of each released object."""
     columns = (
         "p_suffix, bytes, sha256, pixels, pixels_check, flags, audited, payload,"
-        " (SELECT trouble FROM looks WHERE looks.id = objects.id),"
+        " (SELECT problem FROM fingerprints WHERE fingerprints.id = objects.id),"
         " (SELECT label FROM synthetics WHERE synthetics.id = objects.id)"
     )
     for names, rest in _rows(state, columns):
-        suffix, size, digest, pixels, check, flags, audited, payload, trouble, label = rest
-        found = (pixels, check, flags, bool(audited), payload, trouble, label)
+        suffix, size, digest, pixels, check, flags, audited, payload, problem, label = rest
+        found = (pixels, check, flags, bool(audited), payload, problem, label)
         yield ReleasedObject(names, suffix, size, digest, *found)
 
 
 def released_fingerprints(state: State) -> Iterator[ReleasedFingerprint]:
     """Yield the fingerprint of each released object that was found in the inputs."""
     columns = (
-        "p_suffix, (SELECT trouble FROM looks WHERE looks.id = objects.id),"
-        " (SELECT modality FROM looks WHERE looks.id = objects.id),"
-        " (SELECT value FROM looks WHERE looks.id = objects.id)"
+        "p_suffix, (SELECT problem FROM fingerprints WHERE fingerprints.id = objects.id),"
+        " (SELECT modality FROM fingerprints WHERE fingerprints.id = objects.id),"
+        " (SELECT value FROM fingerprints WHERE fingerprints.id = objects.id)"
     )
-    for names, (suffix, trouble, modality, value, found) in _rows(state, f"{columns}, {FOUND}"):
+    for names, (suffix, problem, modality, value, found) in _rows(state, f"{columns}, {FOUND}"):
         if found:
-            yield ReleasedFingerprint(names, suffix, trouble, modality, value)
+            yield ReleasedFingerprint(names, suffix, problem, modality, value)
 
 
 def released_digests(state: State) -> Iterator[ReleasedDigests]:

@@ -8,7 +8,7 @@ from sqlite3 import Connection
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.objects import rule_out
 
-AGAIN = "again"
+REQUEUED = "requeued"
 """Rule of an object that is to be sanitized again; no run ends with it."""
 REVIEW = "review"
 """Rule of an object that a person quarantined."""
@@ -22,12 +22,12 @@ _CLEARED = (
 
 def count_requeued(state: State) -> int:
     """Return the number of objects that are to be sanitized again."""
-    return state.count(f"rule = '{AGAIN}'")
+    return state.count(f"rule = '{REQUEUED}'")
 
 
 def mark_requeued(state: State, numbers: Iterable[int]) -> None:
     """Mark objects to be sanitized again, within the open transaction."""
-    rule_out(state, numbers, "quarantined", AGAIN)
+    rule_out(state, numbers, "quarantined", REQUEUED)
 
 
 def requeue_ruled_out(state: State) -> None:
@@ -37,7 +37,7 @@ def requeue_ruled_out(state: State) -> None:
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
         " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
-        (AGAIN,),
+        (REQUEUED,),
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")
 
@@ -46,11 +46,11 @@ def reopen_requeued(state: State) -> None:
     """Make requeued objects pending, within the open transaction."""
     db = state.db
     _remove_synthetics(db)
-    db.execute("UPDATE objects SET again = 0 WHERE again")
-    db.execute(f"UPDATE objects SET again = 1, {_CLEARED} WHERE rule = ?", (AGAIN,))  # noqa: S608
+    db.execute("UPDATE objects SET requeued = 0 WHERE requeued")
+    db.execute(f"UPDATE objects SET requeued = 1, {_CLEARED} WHERE rule = ?", (REQUEUED,))  # noqa: S608
     # A decision to release applied to the earlier result of sanitizing, not to the new one.
     db.execute(
-        "DELETE FROM decisions WHERE verdict = 'release' AND id IN (SELECT id FROM objects WHERE again)"
+        "DELETE FROM decisions WHERE verdict = 'release' AND id IN (SELECT id FROM objects WHERE requeued)"
     )
 
 
@@ -58,7 +58,7 @@ def reopen_all(state: State) -> None:
     """Make every sanitized object pending, within the open transaction."""
     db = state.db
     _remove_synthetics(db)
-    db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (AGAIN,))  # noqa: S608
+    db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (REQUEUED,))  # noqa: S608
 
 
 def quarantine_decided(state: State) -> None:
@@ -91,7 +91,7 @@ def remove_findings(state: State) -> None:
 
 def remove_fingerprints(state: State) -> None:
     """Remove the fingerprints of pending objects, within the open transaction."""
-    _remove_pending(state, "looks")
+    _remove_pending(state, "fingerprints")
 
 
 def _remove_pending(state: State, *tables: str) -> None:

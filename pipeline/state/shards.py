@@ -115,7 +115,7 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
                 " WHERE patient IN (SELECT patient FROM objects)"
             )
             db.execute(
-                "INSERT INTO known SELECT * FROM other.known"
+                "INSERT INTO known_identifiers SELECT * FROM other.known_identifiers"
                 " WHERE owner IN (SELECT patient FROM objects UNION SELECT study FROM objects)"
             )
             db.execute(

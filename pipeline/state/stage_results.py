@@ -168,29 +168,29 @@ def _inputs(facts: Any) -> SharedInputs:
 
 SETTINGS = _text("settings", ("resume",))
 """Settings that a resumed run must share with the run that began: versions, policy, inputs, lists."""
-SHARED_INPUTS = Result("sight", _inputs, ("engines.shared_storage",), encode=_encode_inputs)
+SHARED_INPUTS = Result("shared-inputs", _inputs, ("engines.shared_storage",), encode=_encode_inputs)
 """The inputs as every shard must find them; stored while shards may run."""
 
 # -- the set before any object is sanitized -------------------------------------------------
 
 WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The complete inventory."""
-PARTIAL_WALK = Result("walk-so-far", lambda facts: Walk(**facts), ("stages.inventory",))
+PARTIAL_WALK = Result("partial-walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The inventory up to its last stored batch."""
-SPECIMENS_ASSIGNED = Mark("placed", ("stages.slides",))
+SPECIMENS_ASSIGNED = Mark("specimens-assigned", ("stages.slides",))
 """The patients and specimens of the table ``wsi.specimens`` are assigned to slides."""
 RESOLVED = Mark("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
 EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))
 """Counts of the list ``exclude``."""
-SMALL_SERIES_JOINED = Mark("small series joined", ("stages.faces",))
+SMALL_SERIES_JOINED = Mark("small-series-joined", ("stages.faces",))
 """Series with too few slices are joined by frame of reference."""
-FACES_JUDGED = Mark("faces", ("stages.faces",))
+FACES_JUDGED = Mark("faces-judged", ("stages.faces",))
 """Every series has a verdict on faces."""
 
 # -- decisions on the whole set -------------------------------------------------------------
 
-CONTESTS_SETTLED = Mark("contests", ("stages.deduplicate",))
+CONTESTS_SETTLED = Mark("contests-settled", ("stages.deduplicate",))
 """Contested SOP Instance UIDs are decided."""
 DUPLICATES_JUDGED = Mark("duplicates", ("stages.deduplicate",))
 """Equal bytes, equal pixels and earlier releases are decided."""
@@ -201,19 +201,19 @@ REGISTRY = Result(
     ("evidence", "run"),
 )
 """The comparison of the release with the registry."""
-FAILED_BYTES = Mark("refused-bytes", ("stages.deduplicate",))
+FAILED_BYTES = Mark("failed-bytes", ("stages.deduplicate",))
 """Equal bytes that the policy does not allow."""
-FAILED_PIXELS = Mark("refused-pixels", ("stages.deduplicate",))
+FAILED_PIXELS = Mark("failed-pixels", ("stages.deduplicate",))
 """Equal pixels that the policy does not allow."""
-FAILED_REGISTRY = Mark("refused-registry", ("stages.deduplicate",))
+FAILED_REGISTRY = Mark("failed-registry", ("stages.deduplicate",))
 """Objects of earlier releases that the policy does not allow."""
-FINGERPRINTED_BY = _text("looked-by", ("stages.overlap",))
+FINGERPRINTED_BY = _text("fingerprinted-by", ("stages.overlap",))
 """Identity of the models that made the stored fingerprints."""
 OVERLAP_JUDGED = Mark("overlap", ("stages.overlap",))
 """The comparison with earlier releases is decided."""
-OVERLAP = Result("overlapped", _overlap, ("stages.overlap",), ("evidence", "stages.manifests"))
+OVERLAP = Result("overlap-result", _overlap, ("stages.overlap",), ("evidence", "stages.manifests"))
 """The result of the comparison with earlier releases."""
-FAILED_OVERLAP = Mark("refused-overlap", ("stages.overlap",))
+FAILED_OVERLAP = Mark("failed-overlap", ("stages.overlap",))
 """Patients of earlier releases that the policy does not allow."""
 REPLACED = Result(
     "replaced",
@@ -223,7 +223,7 @@ REPLACED = Result(
 )
 """Which originals are replaced by synthetic images."""
 SYNTHETIC: Result[SyntheticSummary | None] = Result(
-    "synthesized",
+    "synthetic",
     _synthetic,
     ("synthesis.synthesize_stage",),
     ("evidence", "stages.manifests"),
@@ -238,7 +238,7 @@ ATTACKS = Result("attacks", _attacks, ("stages.linkage_attack",))
 GROUPS = Result("groups", lambda facts: EquivalenceClasses(**facts), ("stages.tables",))
 """Equivalence classes of patients in the accompanying tables."""
 TABLE_NOTES = Result(
-    "blanked",
+    "table-notes",
     _tables,
     ("stages.tables",),
     ("evidence",),
@@ -247,7 +247,7 @@ TABLE_NOTES = Result(
 """Numbers of cells and rows removed from each accompanying table."""
 JUDGED = Result("judged", lambda facts: Judgement(**facts), ("run",), ("requeue", "review.pages"))
 """The ending of the run."""
-PUBLICATION = Result("publishing", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
+PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
 PUBLISHED = Mark("published", ("run",), ("resume", "review.pages"))
 """The release is complete."""

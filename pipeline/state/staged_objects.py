@@ -10,7 +10,7 @@ from medsanitize.pipeline.state.objects import FOUND
 from medsanitize.release.layout import all_paths, staged_path
 
 _TO_DECODE = "outcome = 'released' AND pixels_check = 0 AND native = 0 AND kind <> 'slide'"
-_TO_FINGERPRINT = f"outcome = 'released' AND id NOT IN (SELECT id FROM looks) AND {FOUND}"  # noqa: S608
+_TO_FINGERPRINT = f"outcome = 'released' AND id NOT IN (SELECT id FROM fingerprints) AND {FOUND}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,7 +10,7 @@ from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.sanitize.result import ObjectRecord
 
-_SAMPLED = b"drawn"
+_SAMPLED = b"sampled image"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,15 +75,15 @@ class SampledImages:
 
     def get(self, name: str) -> bytes | None:
         """Return the image of a name, or None."""
-        key = self._state.seal.name("drawn", name)
-        row = self._state.db.execute("SELECT value FROM drawn WHERE name = ?", (key,)).fetchone()
+        key = self._state.seal.name("sampled image", name)
+        row = self._state.db.execute("SELECT value FROM sampled_images WHERE name = ?", (key,)).fetchone()
         return None if row is None else self._state.seal.open(row[0], _SAMPLED)
 
     def put(self, name: str, data: bytes) -> None:
         """Store an image; a kill loses at most the images of the last second."""
-        key = self._state.seal.name("drawn", name)
+        key = self._state.seal.name("sampled image", name)
         sealed = self._state.seal.close(data, _SAMPLED)
-        self._state.write("INSERT OR REPLACE INTO drawn VALUES (?, ?)", [(key, sealed)])
+        self._state.write("INSERT OR REPLACE INTO sampled_images VALUES (?, ?)", [(key, sealed)])
         # At most a second of samples per transaction: sampling one image may take seconds.
         self._state.wrote(1)
 

@@ -146,10 +146,10 @@ def collect_fingerprints(
     digests, pixels, perceptual_hashes = (list[bytes | None]() for _ in range(3))
     stamps = list[str]()
     vectors: dict[Modality, _Embedded] = {}
-    troubles, non_images = Counter(left), 0
+    problems, non_images = Counter(left), 0
     for image, fingerprint in visited:
         # Tables and texts that accompany a dataset are no patients.
-        no_data = fingerprint.digest is None and fingerprint.trouble == NO_IMAGE
+        no_data = fingerprint.digest is None and fingerprint.problem == NO_IMAGE
         # A table or a manifest takes precedence over the header.
         patients.add("" if no_data else image.patient or fingerprint.patient, counts=not no_data)
         if fingerprint.modality is not None:
@@ -157,12 +157,12 @@ def collect_fingerprints(
         images.append(image)
         digests.append(fingerprint.digest)
         pixels.append(fingerprint.pixels)
-        perceptual_hashes.append(fingerprint.print)
+        perceptual_hashes.append(fingerprint.perceptual_hash)
         stamps.append(fingerprint.stamp)
-        if fingerprint.trouble == NO_IMAGE:
+        if fingerprint.problem == NO_IMAGE:
             non_images += 1
-        elif fingerprint.trouble:
-            troubles[fingerprint.trouble] += 1
+        elif fingerprint.problem:
+            problems[fingerprint.problem] += 1
     codes = np.array(patients.codes, np.int64)
     return DatasetFingerprint(
         title=title,
@@ -174,7 +174,7 @@ def collect_fingerprints(
         perceptual_hashes=tuple(perceptual_hashes),
         stamps=tuple(stamps),
         vectors={modality: vectors[modality].vectors(codes) for modality in Modality if modality in vectors},
-        unread=dict(sorted(troubles.items())),
+        unread=dict(sorted(problems.items())),
         non_images=non_images,
     )
 
@@ -210,9 +210,9 @@ class _Embedded:
         import numpy as np
 
         self._images.append(image)
-        self._first.append(np.asarray(fingerprint.vector))
-        if fingerprint.second is not None:
-            self._second.append(fingerprint.second)
+        self._first.append(np.asarray(fingerprint.embedding))
+        if fingerprint.verification_embedding is not None:
+            self._second.append(fingerprint.verification_embedding)
 
     def vectors(self, patients: NDArray[np.int64]) -> Embeddings:
         import numpy as np

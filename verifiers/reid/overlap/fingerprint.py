@@ -56,31 +56,31 @@ class ImageFingerprint:
         SHA-256 of the bytes; None where they cannot be read.
     pixels
         SHA-256 of the decoded pixels, or of the tiles of a slide; None where there are no pixels.
-    print
+    perceptual_hash
         Perceptual hash; None where there are no pixels or the image is flat.
-    modality, vector, second
+    modality, embedding, verification_embedding
         Modality, embedding of the retrieval model and embedding of the verification model. None where no such
         model read the image.
     patient
         Patient ID from the header; empty where the header has none or the patient is known from a table.
     stamp
         Stamp of the files, see `file_stamp`.
-    trouble
+    problem
         Rule by which the image was not compared in full; empty otherwise.
     """
 
     digest: bytes | None = None
     pixels: bytes | None = None
-    print: bytes | None = None
+    perceptual_hash: bytes | None = None
     modality: Modality | None = None
-    vector: NDArray[np.float32] | None = None
-    second: NDArray[np.float32] | None = None
+    embedding: NDArray[np.float32] | None = None
+    verification_embedding: NDArray[np.float32] | None = None
     patient: str = ""
     stamp: str = MISSING_FILE
-    trouble: str = ""
+    problem: str = ""
 
     def __repr__(self) -> str:
-        return f"ImageFingerprint({self.trouble or 'complete'})"
+        return f"ImageFingerprint({self.problem or 'complete'})"
 
 
 def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[ImageFingerprint]:
@@ -96,7 +96,7 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
     Returns
     -------
     list of ImageFingerprint
-        In the order of ``images``. An image that cannot be read is reported in ``trouble``; nothing is
+        In the order of ``images``. An image that cannot be read is reported in ``problem``; nothing is
         raised.
     """
     fingerprints, pictures = [], []
@@ -113,7 +113,7 @@ def fingerprint_images(images: Sequence[ImageFile], models: Models) -> list[Imag
             second = verifier.embed(seen) if verifier else [None] * len(seen)
             for place, vector, other in zip(places, first, second, strict=True):
                 fingerprints[place] = replace(
-                    fingerprints[place], modality=modality, vector=vector, second=other
+                    fingerprints[place], modality=modality, embedding=vector, verification_embedding=other
                 )
     return fingerprints
 
@@ -146,7 +146,7 @@ def _fingerprint_if_unchanged(image: ImageFile) -> tuple[ImageFingerprint, Image
     fingerprint, picture = _fingerprint(image)
     # Part of what was read may be old, part of it new.
     if file_stamp(files) != before:
-        return ImageFingerprint(trouble=CHANGED), None
+        return ImageFingerprint(problem=CHANGED), None
     return replace(fingerprint, stamp=before), picture
 
 
@@ -156,39 +156,39 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
     try:
         digests = [_digest(path) for path in (image.path, *image.parts)]
     except OSError:
-        return ImageFingerprint(trouble="file-not-readable"), None
+        return ImageFingerprint(problem="file-not-readable"), None
     if image.expected_sha256 and [one.hex() for one in digests] != list(image.expected_sha256):
-        return ImageFingerprint(trouble=CHANGED), None
+        return ImageFingerprint(problem=CHANGED), None
     digest = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     head = _head(image.path)
     # Not for slides with several files: their main file may be text (VMS, AFI).
     if not image.parts and (is_text(head) or head[:4] == _TABLE):
         missing = _should_show(image) or head.startswith(_POINTERS)
         return (
-            ImageFingerprint(digest, trouble=NOT_AN_IMAGE) if missing else ImageFingerprint(trouble=NO_IMAGE)
+            ImageFingerprint(digest, problem=NOT_AN_IMAGE) if missing else ImageFingerprint(problem=NO_IMAGE)
         ), None
     parsed = _parsed(image.path, head)
     fingerprint = ImageFingerprint(
         digest, patient="" if image.patient or parsed is None else _text(parsed, _PATIENT)
     )
     if parsed is not None and parsed.value(_ROWS) is None:
-        return replace(fingerprint, trouble=NO_IMAGE), None
+        return replace(fingerprint, problem=NO_IMAGE), None
     if parsed is not None:
         fingerprint = replace(fingerprint, pixels=_pixels(image, parsed, None))
     try:
         picture = read_image(_shown(image))
     except UnreadablePicture as problem:
-        return replace(fingerprint, trouble=problem.rule), None
+        return replace(fingerprint, problem=problem.rule), None
     if parsed is None:
         fingerprint = replace(fingerprint, pixels=_pixels(image, None, picture))
-    fingerprint = replace(fingerprint, print=perceptual_hash(picture.pixels))
+    fingerprint = replace(fingerprint, perceptual_hash=perceptual_hash(picture.pixels))
     radiograph = picture.modality is Modality.RADIOGRAPH
     if picture.further:
         # The first page still takes part in the comparison, so that its matches count.
-        return replace(fingerprint, trouble=FURTHER_PAGES), picture
+        return replace(fingerprint, problem=FURTHER_PAGES), picture
     # Embedded as a radiograph, a CT slice would have distances that mean nothing.
     if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
-        return replace(fingerprint, trouble=OTHER_KIND), None
+        return replace(fingerprint, problem=OTHER_KIND), None
     return fingerprint, picture
 
 

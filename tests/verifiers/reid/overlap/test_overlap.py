@@ -114,7 +114,10 @@ def visit(batches: Any) -> Any:
     for batch in batches:
         new = [image for image in batch if image.path not in _LOOKS]
         _LOOKS.update(zip((image.path for image in new), fingerprint_images(new, MODELS), strict=True))
-        yield [replace(one, second=one.vector) for one in (_LOOKS[image.path] for image in batch)]
+        yield [
+            replace(one, verification_embedding=one.embedding)
+            for one in (_LOOKS[image.path] for image in batch)
+        ]
 
 
 def of(places: dict[str, Path], *names: str, **options: Any) -> Overlap:
