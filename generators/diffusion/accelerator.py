@@ -60,14 +60,14 @@ class AcceleratorHandle:
         joined: nn.Module = self.accelerator.prepare_model(module)
         return joined
 
-    def stopping(self, stops: Cancellation, step: int) -> bool:
+    def stopping(self, cancellation: Cancellation, step: int) -> bool:
         """Whether any process was asked to stop. All processes return True at the same step."""
         # A single process needs no agreement and can stop at any step.
         if self.accelerator.num_processes == 1:
-            return bool(stops.number)
+            return bool(cancellation.number)
         if step % _LOOKS:
             return False
-        asked = torch.tensor([stops.number], device=self.device)
+        asked = torch.tensor([cancellation.number], device=self.device)
         return bool(self.accelerator.reduce(asked, "sum").item())
 
     def mean(self, values: Mapping[str, float]) -> dict[str, float]:
@@ -82,9 +82,9 @@ class AcceleratorHandle:
         """Block until all processes have reached this point."""
         self.accelerator.wait_for_everyone()
 
-    def hears(self, hears: Progress) -> Progress:
+    def progress(self, progress: Progress) -> Progress:
         """Return the given progress in the first process, and one that discards everything in the others."""
-        return hears if self.first else NoProgress()
+        return progress if self.first else NoProgress()
 
 
 def open_accelerator(precision: str) -> AcceleratorHandle:

@@ -161,7 +161,7 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
 
 
 def split_dataset(
-    labels: Labels, column: str | None, seed: int, hears: Progress, stops: Cancellation
+    labels: Labels, column: str | None, seed: int, progress: Progress, cancellation: Cancellation
 ) -> DatasetSplit:
     """Read the images, hold out a tenth of the patients, and exclude rare classes.
 
@@ -175,7 +175,7 @@ def split_dataset(
         Column with the class; None for a generator without classes.
     seed
         Selects the held-out patients.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
 
     Raises
@@ -184,7 +184,7 @@ def split_dataset(
         As ``assign_classes`` and ``examples_of``, or if there are fewer than two patients.
     """
     labels, classes = assign_classes(labels, column)
-    examples, excluded = examples_of(labels, hears, stops)
+    examples, excluded = examples_of(labels, progress, cancellation)
     values = [classes.get(path, "") for path in examples.paths]
     held, left = _kept_back(examples.patients, values, seed)
     if column is None or left >= set(classes.values()):
@@ -192,7 +192,7 @@ def split_dataset(
     aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
     labels, classes = _of_classes(labels, column, left)
     # Read again: the digest must be that of the remaining images.
-    examples, excluded = examples_of(labels, hears, stops)
+    examples, excluded = examples_of(labels, progress, cancellation)
     return DatasetSplit(examples, classes, np.array([path in aside for path in examples.paths]), excluded)
 
 
@@ -219,7 +219,7 @@ def _kept_back(
 
 
 def examples_of(
-    labels: Labels, hears: Progress, stops: Cancellation
+    labels: Labels, progress: Progress, cancellation: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     """Read each image once; count those that cannot be read.
 
@@ -228,7 +228,7 @@ def examples_of(
     UsageError
         If the images are slides or of mixed modalities.
     """
-    examples, excluded = gather_images(labels, hears, stops)
+    examples, excluded = gather_images(labels, progress, cancellation)
     if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
         raise UsageError(
             "Among the images are slides or pictures in colour, and a generator learns grey radiographs",
@@ -238,7 +238,7 @@ def examples_of(
 
 
 def write_preprocessed(
-    examples: TrainingDataset, size: int, folder: Path, hears: Progress, stops: Cancellation
+    examples: TrainingDataset, size: int, folder: Path, progress: Progress, cancellation: Cancellation
 ) -> NDArray[np.uint8]:
     """Preprocess all images into one file of the folder.
 
@@ -249,7 +249,7 @@ def write_preprocessed(
     """
     shape = (len(examples), size, size)
     squares = np.lib.format.open_memmap(folder / PREPROCESSED, "w+", np.uint8, shape)
-    hears.stage("make squares", len(examples))
+    progress.stage("make squares", len(examples))
     small = 0
 
     def make(place: int) -> bool:
@@ -260,10 +260,10 @@ def write_preprocessed(
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
         # In batches, so that a cancellation takes effect between them.
         for start in range(0, len(examples), AT_ONCE):
-            stops.check()
+            cancellation.check()
             places = range(start, min(start + AT_ONCE, len(examples)))
             small += sum(pool.map(make, places))
-            hears.advance(len(places))
+            progress.advance(len(places))
     if small:
         raise UsageError(
             f"{small} images are smaller than {size} pixels: the generator would learn the blur of"

@@ -49,8 +49,8 @@ def write_latents(
     seed: int,
     machine: AcceleratorHandle,
     folder: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> None:
     """Encode all images into a file of the folder; the file exists only if it is complete.
 
@@ -64,26 +64,26 @@ def write_latents(
         Augmented versions per training image, the first without augmentation.
     seed
         Seed of the augmentation.
-    machine, folder, hears, stops
+    machine, folder, progress, cancellation
         Device, folder of the unfinished training, progress and cancellation.
     """
     if (folder / FILE).exists():
         return
     places = [(place, copy) for place in material.fit for copy in range(copies)]
     places += [(place, 0) for place in material.held]
-    hears.stage("encode images", len(places))
+    progress.stage("encode images", len(places))
     # Renamed when complete: an interrupted run must not leave a file that looks whole.
     partial = folder / (FILE + ".part")
     kept: NDArray[np.float16] | None = None
     for start in range(0, len(places), _BATCH):
-        stops.check()
+        cancellation.check()
         part = places[start : start + _BATCH]
         encoded = _encoded(autoencoder, _copies(material, part, seed), machine.device)
         if kept is None:
             shape = (len(places), *encoded.shape[1:])
             kept = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
         kept[start : start + len(part)] = encoded
-        hears.advance(len(part))
+        progress.advance(len(part))
     if isinstance(kept, np.memmap):
         kept.flush()
     partial.replace(folder / FILE)

@@ -92,8 +92,8 @@ def train_generator(
     recipe: Recipe,
     pipeline: Path | None,
     output: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> GeneratorTrainingResult:
     """Train a generator and write its folder.
 
@@ -111,7 +111,7 @@ def train_generator(
     output
         Folder of the model. Checkpoints and contact sheets are stored next to it, in the folder of the same
         name with the suffix ``.training``, from which the same call resumes.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
 
     Returns
@@ -130,10 +130,10 @@ def train_generator(
     """
     unfinished = unfinished_beside(output)
     machine = open_accelerator(recipe.precision)
-    hears = machine.hears(hears)
+    progress = machine.progress(progress)
     # Reject an invalid pipeline before hours of reading.
     before = trained_on_dataset(training_of(pipeline)) if pipeline else frozenset()
-    parted = split_dataset(labels, column, recipe.seed, hears, stops)
+    parted = split_dataset(labels, column, recipe.seed, progress, cancellation)
     classes = len(set(parted.classes.values()))
     # Before the networks are built: random weights must follow from the seed.
     torch.manual_seed(recipe.seed)
@@ -143,11 +143,11 @@ def train_generator(
     recipe = replace(recipe, size=start.size, denoiser=predicted)
     unfinished.mkdir(parents=True, exist_ok=True)
     if machine.first:
-        write_preprocessed(parted.examples, recipe.size, unfinished, hears, stops)
+        write_preprocessed(parted.examples, recipe.size, unfinished, progress, cancellation)
     machine.wait()
     learned = build_dataset(parted, open_preprocessed(unfinished))
     made_by = _made_by(recipe, start, learned)
-    task = _Task(recipe, start, learned, StageContext(unfinished, made_by, machine, hears, stops))
+    task = _Task(recipe, start, learned, StageContext(unfinished, made_by, machine, progress, cancellation))
     config, log, samples = _trained(task)
     made = GeneratorTrainingResult("", learned.counts(), learned.by_class(), parted.excluded, log)
     machine.wait()
@@ -199,7 +199,7 @@ def _latents(task: _Task) -> Latents:
     if place.machine.first:
         write_latents(
             task.start.autoencoder, task.material, copies, recipe.seed,
-            place.machine, place.folder, place.hears, place.stops,
+            place.machine, place.folder, place.progress, place.cancellation,
         )  # fmt: skip
     place.machine.wait()
     return read_latents(task.material, copies, place.folder)

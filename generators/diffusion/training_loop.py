@@ -59,8 +59,8 @@ class StageContext:
     folder: Path
     made_by: str
     machine: AcceleratorHandle
-    hears: Progress
-    stops: Cancellation
+    progress: Progress
+    cancellation: Cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +104,19 @@ def run_stage(
     UsageError
         If a loss or weight is not finite.
     """
-    place.hears.stage(stage.name, stage.steps)
-    place.hears.advance(position.step)
+    place.progress.stage(stage.name, stage.steps)
+    place.progress.advance(position.step)
     for step in range(position.step, stage.steps):
         if 0 < pace.patience <= position.since:
             break
-        if place.machine.stopping(place.stops, step):
+        if place.machine.stopping(place.cancellation, step):
             _save(stage, replace(position, step=step), sums, place)
             # Another process may have got the signal: this one must stop too.
-            place.stops.number = place.stops.number or signal.SIGTERM
-            place.stops.check()
+            place.cancellation.number = place.cancellation.number or signal.SIGTERM
+            place.cancellation.check()
         for name, loss in _learn(stage, step, pace.seed).items():
             sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + loss.detach().cpu().double()
-        place.hears.advance(1)
+        place.progress.advance(1)
         if (step + 1) % pace.every and step + 1 < stage.steps:
             continue
         taken = step % pace.every + 1
@@ -156,7 +156,7 @@ def _look(stage: TrainingStage, position: Position, pace: Schedule, place: Stage
     """Report progress, and write a contact sheet at its interval."""
     entry = position.log[-1]
     losses = ", ".join(f"{name} {entry[name]:.4f}" for name in entry if name not in ("part", "step"))
-    place.hears.message(f"{stage.name}, step {position.step:,} of {stage.steps:,}: {losses}")
+    place.progress.message(f"{stage.name}, step {position.step:,} of {stage.steps:,}: {losses}")
     last = position.step == stage.steps
     if place.machine.first and (last or (position.step // pace.every) % pace.grids == 0):
         from medsanitize.generators.diffusion.contact_sheet import write_sheet

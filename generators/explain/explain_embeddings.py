@@ -58,8 +58,8 @@ def embed_catalogue(
     catalogue: Sequence[CatalogueEntry],
     images: Sequence[ImageArray],
     model: Encoder,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> EmbeddedCatalogue:
     """Read and embed every image of a catalogue once, in batches.
 
@@ -71,7 +71,7 @@ def embed_catalogue(
         The images to be explained.
     model
         Its embeddings are compared.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
 
     Raises
@@ -87,7 +87,7 @@ def embed_catalogue(
             "Give a grey image",
         )
     asked = [_structure(image) for image in images]
-    hears.stage("catalogue", len(catalogue))
+    progress.stage("catalogue", len(catalogue))
     chunks = [catalogue[start : start + _BATCH] for start in range(0, len(catalogue), _BATCH)]
     entries: list[CatalogueEntry] = []
     vectors: list[NDArray[np.float32]] = []
@@ -101,8 +101,8 @@ def embed_catalogue(
             vectors.append(part.vectors)
             alike += part.alike
             excluded += part.excluded
-            hears.advance(len(chunk))
-            stops.check()
+            progress.advance(len(chunk))
+            cancellation.check()
     finally:
         pool.shutdown(cancel_futures=True)
     if not entries:

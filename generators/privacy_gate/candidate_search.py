@@ -90,7 +90,7 @@ def search_candidates(
         from medsanitize.verifiers.reid.index.exact import nearest
 
         rows = nearest(others.first, images.first, candidates)[1]
-    verifiers.hears.stage(stage, rows.size)
+    verifiers.progress.stage(stage, rows.size)
     queries = np.repeat(np.arange(len(images), dtype=np.int64), rows.shape[1])
     scores = score_pairs(images, queries, others, rows.reshape(-1), verifiers)
     return CandidateScores(rows, scores.reshape(rows.shape))
@@ -125,10 +125,10 @@ def score_pairs(
 
     found = np.empty(len(first), np.float64)
     for start in range(0, len(first), _AT_ONCE):
-        verifiers.stops.check()
+        verifiers.cancellation.check()
         part = slice(start, start + _AT_ONCE)
         found[part] = score_rows(verifiers.verification, one.second, first[part], other.second, second[part])
-        verifiers.hears.advance(len(first[part]))
+        verifiers.progress.advance(len(first[part]))
     if not np.isfinite(found).all():
         raise IntegrityError("The verification model gave a score that is no number", "Train it again")
     # Float32 resolution near 1; lower bits depend on how a BLAS library blocks its sums.

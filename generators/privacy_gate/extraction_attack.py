@@ -82,7 +82,7 @@ def extracted_patients(
 
     extracted = 0
     matched = scores >= threshold
-    verifiers.hears.stage("compare draws that match", None)
+    verifiers.progress.stage("compare draws that match", None)
     for patient in np.unique(patients[matched]):
         rows = np.flatnonzero(matched & (patients == patient))[:_MOST_DRAWS]
         pairs = np.array(list(combinations(rows.tolist(), 2)), np.int64).reshape(-1, 2)

@@ -226,14 +226,14 @@ def evaluate_privacy(
     verification: Verification,
     generator: Generator,
     *,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
     terms: GateParameters | None = None,
 ) -> GateResult:
     """Calibrate a gate and judge images; see `calibrate_gate` and `PrivacyGate.judge`."""
     gate = calibrate_gate(
         training, holdout, calibration, generator, retrieval, verification,
-        images=len(synthetic), hears=hears, stops=stops, terms=terms,
+        images=len(synthetic), progress=progress, cancellation=cancellation, terms=terms,
     )  # fmt: skip
     return gate.judge(synthetic)
 
@@ -247,8 +247,8 @@ def calibrate_gate(
     verification: Verification,
     *,
     images: int,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
     terms: GateParameters | None = None,
 ) -> PrivacyGate:
     """Calibrate a gate: embed all splits, make positive controls with the generator, set the threshold.
@@ -264,7 +264,7 @@ def calibrate_gate(
         Models for images of the same modality, trained on none of the patients.
     images : int
         Number of images to be judged; determines the number of candidates per image.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
     terms : GateParameters, optional
         Parameters of the verdict.
@@ -280,10 +280,10 @@ def calibrate_gate(
     _check_models(generator, retrieval, verification)
     splits = {"training": training, "holdout": holdout, "calibration": calibration}
     check_splits(splits)
-    terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, hears, stops)
+    terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, progress, cancellation)
     # All splits at the generator's size: a difference in resolution would separate them.
     squares = {
-        name: preprocess_images(split.pictures, generator.size, f"read {name} images", hears, stops)
+        name: preprocess_images(split.pictures, generator.size, f"read {name} images", progress, cancellation)
         for name, split in splits.items()
     }
     check_shared_images(squares)
@@ -295,7 +295,7 @@ def calibrate_gate(
     people, classes = calibration.patients[rows], calibration.classes[rows]
     genuine = genuine_scores(own, people, search_radius(own, seen, candidates), verifiers)
     controls = {}
-    copied = copies(squares["calibration"][rows], classes, generator, terms.strength, hears, stops)
+    copied = copies(squares["calibration"][rows], classes, generator, terms.strength, progress, cancellation)
     for name, made in copied.items():
         copy = verifiers.see(made, "look at controls")
         controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)

@@ -39,19 +39,19 @@ class Verifiers:
 
     retrieval: Retrieval
     verification: Verification
-    hears: Progress
-    stops: Cancellation
+    progress: Progress
+    cancellation: Cancellation
 
     def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
         """Embed preprocessed images, ``(n, size, size)``, with both models."""
-        self.hears.stage(stage, len(squares))
+        self.progress.stage(stage, len(squares))
         first, second = [], []
         for start in range(0, len(squares), AT_ONCE):
-            self.stops.check()
+            self.cancellation.check()
             pictures = [to_image_array(one) for one in squares[start : start + AT_ONCE]]
             first.append(self.retrieval.embed(pictures))
             second.append(self.verification.embed(pictures))
-            self.hears.advance(len(pictures))
+            self.progress.advance(len(pictures))
         return PairedEmbeddings(_joined(first, self.retrieval), _joined(second, self.verification))
 
 
@@ -67,8 +67,8 @@ def preprocess_images(
     pictures: Sequence[ImageArray],
     size: int,
     stage: str,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Preprocess pictures, or the given rows of them, to ``(n, size, size)``.
@@ -78,11 +78,11 @@ def preprocess_images(
     import numpy as np
 
     chosen = range(len(pictures)) if rows is None else rows.tolist()
-    hears.stage(stage, len(chosen))
+    progress.stage(stage, len(chosen))
     # Allocated once: a list of images would need twice the memory when it is stacked.
     squares = np.empty((len(chosen), size, size), np.uint8)
     for place, row in enumerate(chosen):
-        stops.check()
+        cancellation.check()
         squares[place] = preprocess_image(pictures[row], size)
-        hears.advance(1)
+        progress.advance(1)
     return squares

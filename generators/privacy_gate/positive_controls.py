@@ -41,8 +41,8 @@ def copies(
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> Mapping[str, NDArray[np.uint8]]:
     """Make all positive controls, by name, each ``(n, size, size)``.
 
@@ -56,15 +56,15 @@ def copies(
         Makes the first two: autoencoder round trip and image-to-image.
     strength
         Of image-to-image, between 0 and 1.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
     """
-    hears.stage("make controls", 2 * len(squares))
+    progress.stage("make controls", 2 * len(squares))
     return {
         RECONSTRUCTED: generate_in_batches(
-            squares, lambda part: generator.reconstruct(squares[part]), hears, stops
+            squares, lambda part: generator.reconstruct(squares[part]), progress, cancellation
         ),
-        VARIED: image_to_image(squares, classes, generator, strength, hears, stops),
+        VARIED: image_to_image(squares, classes, generator, strength, progress, cancellation),
         "blurred": gaussian_blur(squares, _BLUR),
         "moved": transform_geometry(squares),
         "re-encoded": jpeg_round_trip(squares, _QUALITY),
@@ -76,8 +76,8 @@ def image_to_image(
     classes: NDArray[np.int64],
     generator: Generator,
     strength: float,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> NDArray[np.uint8]:
     """Noise images to a strength and let the generator restore them, with seeds that no sample uses."""
 
@@ -85,14 +85,14 @@ def image_to_image(
         seeds = [_SEEDS + number for number in range(part.start, part.stop)]
         return generator.vary(squares[part], classes[part].tolist(), strength, seeds)
 
-    return generate_in_batches(squares, make, hears, stops)
+    return generate_in_batches(squares, make, progress, cancellation)
 
 
 def generate_in_batches(
     squares: NDArray[np.uint8],
     make: Callable[[slice], NDArray[np.uint8]],
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> NDArray[np.uint8]:
     """Apply a generator to images batch by batch.
 
@@ -105,12 +105,12 @@ def generate_in_batches(
 
     found = np.empty_like(squares)
     for part in _parts(len(squares)):
-        stops.check()
+        cancellation.check()
         made = np.asarray(make(part))
         if made.shape != squares[part].shape or made.dtype != np.uint8:
             raise IntegrityError("The generator gave images of another size or kind", "Train it again")
         found[part] = made
-        hears.advance(part.stop - part.start)
+        progress.advance(part.stop - part.start)
     return found
 
 
@@ -186,7 +186,7 @@ def genuine_scores(
         for other in rows[place + 1 :]
     ]
     first, second = np.array(pairs, np.int64).reshape(-1, 2).T
-    verifiers.hears.stage("score real pairs", len(first))
+    verifiers.progress.stage("score real pairs", len(first))
     scores = score_pairs(seen, first, seen, second, verifiers)
     found = retrieval_distances(seen, first, seen, second) <= np.minimum(within[first], within[second])
     return lowest(np.where(found, scores, FLOOR), patients[first])
@@ -203,7 +203,7 @@ def control_scores(
     import numpy as np
 
     rows = np.arange(len(originals), dtype=np.int64)
-    verifiers.hears.stage("score controls", len(rows))
+    verifiers.progress.stage("score controls", len(rows))
     scores = score_pairs(copied, rows, originals, rows, verifiers)
     found = retrieval_distances(copied, rows, originals, rows) <= within
     return lowest(np.where(found, scores, FLOOR), patients)

@@ -73,18 +73,18 @@ def compare_train_holdout(
     restored = []
     for name, chosen, split in (("training", rows.training, own), ("holdout", rows.holdout, other)):
         given = chosen[hints]
-        verifiers.hears.stage("restore noised images", len(given))
+        verifiers.progress.stage("restore noised images", len(given))
         made = image_to_image(
             squares[name][given],
             splits[name].classes[given],
             generator,
             STRENGTH,
-            verifiers.hears,
-            verifiers.stops,
+            verifiers.progress,
+            verifiers.cancellation,
         )
         seen = verifiers.see(made, "look at restored images")
         numbers = np.arange(len(hints), dtype=np.int64)
-        verifiers.hears.stage("score restored images", len(hints))
+        verifiers.progress.stage("score restored images", len(hints))
         restored.append(score_pairs(seen, numbers, split.part(hints), numbers, verifiers))
     others = (nearest_of(calibration, own), nearest_of(calibration, other))
     return TrainHoldoutComparison(rows, own, other, others, (restored[0], restored[1]))

@@ -44,7 +44,13 @@ class QualityResult:
 
 
 def measure(
-    made: Sample, holdout: Split, hears: Progress, stops: Cancellation, *, of_all: bool, nearest: bool
+    made: Sample,
+    holdout: Split,
+    progress: Progress,
+    cancellation: Cancellation,
+    *,
+    of_all: bool,
+    nearest: bool,
 ) -> QualityResult:
     """Measure synthetic images against those holdout images that have the same classes.
 
@@ -56,7 +62,7 @@ def measure(
         The synthetic images. Real images are preprocessed to their size.
     holdout : Split
         Patients that the generator did not learn from.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
     of_all : bool
         See `QualityResult`.
@@ -76,18 +82,18 @@ def measure(
     rows = np.flatnonzero(alike)
     rows = rows[_some(len(rows))].astype(np.int64)
     size = made.images.shape[1]
-    squares = preprocess_images(holdout.pictures, size, "read holdout images", hears, stops, rows)
+    squares = preprocess_images(holdout.pictures, size, "read holdout images", progress, cancellation, rows)
     real = Sample(squares, None if of_class is None else holdout.classes[rows], holdout.patients[rows])
     kept = _some(len(made.images))
     ours = Sample(made.images[kept], None if of_class is None else of_class[kept])
     # BLAS sums in an order that depends on the number of threads; one thread makes results reproducible.
     with threadpool_limits(1, "blas"):
         try:
-            found = quality(real, ours, hears, stops)
+            found = quality(real, ours, progress, cancellation)
         except UsageError as error:
             return QualityResult(None, f"{error.what}. {error.remedy}.", of_all)
         return QualityResult(
-            found, "", of_all, neighbours_section(real, ours, hears, stops) if nearest else None
+            found, "", of_all, neighbours_section(real, ours, progress, cancellation) if nearest else None
         )
 
 

@@ -30,14 +30,16 @@ def features_digest() -> str:
     return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
 
 
-def features_of(images: NDArray[np.uint8], hears: Progress, stops: Cancellation) -> NDArray[np.float32]:
+def features_of(
+    images: NDArray[np.uint8], progress: Progress, cancellation: Cancellation
+) -> NDArray[np.float32]:
     """Compute features of grayscale images.
 
     Parameters
     ----------
     images
         ``(n, s, s)``.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
 
     Returns
@@ -55,10 +57,10 @@ def features_of(images: NDArray[np.uint8], hears: Progress, stops: Cancellation)
     session = _session()
     found = np.empty((len(images), DIMENSION), np.float32)
     for start in range(0, len(images), BATCH):
-        stops.check()
+        cancellation.check()
         part = [to_image_array(image) for image in images[start : start + BATCH]]
         found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
-        hears.advance(len(part))
+        progress.advance(len(part))
     return found
 
 

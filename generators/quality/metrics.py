@@ -92,7 +92,7 @@ class Quality:
         return asdict(self)
 
 
-def quality(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellation) -> Quality:
+def quality(real: Sample, synthetic: Sample, progress: Progress, cancellation: Cancellation) -> Quality:
     """Measure synthetic images against real ones, which should not be training images of the generator.
 
     The result is deterministic: all random draws are seeded.
@@ -101,7 +101,7 @@ def quality(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellatio
     ----------
     real, synthetic
         Images of one size.
-    hears, stops
+    progress, cancellation
         Progress and cancellation.
 
     Raises
@@ -115,15 +115,15 @@ def quality(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellatio
     import numpy as np
 
     _check(real, synthetic)
-    hears.stage("features", len(real.images) + len(synthetic.images))
-    ours = features_of(real.images, hears, stops)
-    theirs = features_of(synthetic.images, hears, stops)
+    progress.stage("features", len(real.images) + len(synthetic.images))
+    ours = features_of(real.images, progress, cancellation)
+    theirs = features_of(synthetic.images, progress, cancellation)
     ours_groups, theirs_groups = _groups(real), _groups(synthetic)
-    hears.stage("quality", 5)
+    progress.stage("quality", 5)
 
     def done() -> None:
-        hears.advance(1)
-        stops.check()
+        progress.advance(1)
+        cancellation.check()
 
     distance = frechet(ours, theirs, ours_groups, theirs_groups)
     done()

@@ -63,7 +63,9 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     )
 
 
-def neighbours_section(real: Sample, synthetic: Sample, hears: Progress, stops: Cancellation) -> Section:
+def neighbours_section(
+    real: Sample, synthetic: Sample, progress: Progress, cancellation: Cancellation
+) -> Section:
     """Report section of random synthetic images with the most similar real images.
 
     Contains PHI.
@@ -72,9 +74,9 @@ def neighbours_section(real: Sample, synthetic: Sample, hears: Progress, stops: 
 
     order = np.random.default_rng(_SEED).permutation(len(synthetic.images))
     chosen = np.sort(order[:ROWS])
-    hears.stage("neighbours", len(chosen) + len(real.images))
-    theirs = features_of(synthetic.images[chosen], hears, stops)
-    ours = features_of(real.images, hears, stops)
+    progress.stage("neighbours", len(chosen) + len(real.images))
+    theirs = features_of(synthetic.images[chosen], progress, cancellation)
+    ours = features_of(real.images, progress, cancellation)
     pictures = []
     for number, (place, near) in enumerate(zip(chosen, closest(theirs, ours, NEIGHBOURS), strict=True), 1):
         row = [synthetic.images[place], *real.images[near]]

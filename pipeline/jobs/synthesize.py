@@ -174,8 +174,8 @@ def run_synthesize(
         scores,
         images=images,
         terms=GateParameters(most=request.bound),
-        hears=progress,
-        stops=stop,
+        progress=progress,
+        cancellation=stop,
     )
     keys = _keys(request.seed)
     with LocalEngine(SamplerWorkers(request.model, request.device), workers, stop) as engine:

@@ -235,8 +235,8 @@ def _unpacked(state: State, problem: str, modality: str | None, value: bytes | N
 
 
 def released_fingerprints_of(state: State) -> Iterator[tuple[str, str, ImageFingerprint]]:
-    # Synthetic images have no row here: they show no patient who could be in an earlier release.
     """Patient, path and fingerprint of every released object, in the order of their pseudonyms."""
+    # Synthetic images have no row here: they show no patient who could be in an earlier release.
     for one in released_fingerprints(state):
         fingerprint = _unpacked(
             state, "not-compared" if one.problem is None else one.problem, one.modality, one.value

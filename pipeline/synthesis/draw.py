@@ -208,8 +208,8 @@ def measure_quality(
     drawn: SamplingResult,
     holdout: Split,
     generator: Generator,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
     *,
     nearest: bool,
 ) -> QualityResult:
@@ -225,7 +225,7 @@ def measure_quality(
     of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
     of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
     classes = np.array([one.label for one in of], np.int64) if generator.classes else None
-    return measure(Sample(pixels, classes), holdout, hears, stops, of_all=of_all, nearest=nearest)
+    return measure(Sample(pixels, classes), holdout, progress, cancellation, of_all=of_all, nearest=nearest)
 
 
 # -- making the images ----------------------------------------------------------------------

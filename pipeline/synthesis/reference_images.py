@@ -69,8 +69,8 @@ def reference_splits(
     generator: Generator,
     training: Mapping[str, Any],
     seen: Collection[str],
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> ReferenceSplits:
     """Read the table and look at every image once.
 
@@ -99,10 +99,10 @@ def reference_splits(
     for name, part in zip(PARTS, table.parts, strict=True):
         rows = rows_of(table, part)
         labels, of_image = _classed(rows, table.label, generator.classes)
-        examples, left_out = _examples(labels, hears, stops)
+        examples, left_out = _examples(labels, progress, cancellation)
         if seen and name != "training":
             # Models that look learn from images of all classes.
-            whole = examples if len(labels) == len(rows) else gather_images(rows, hears, stops)[0]
+            whole = examples if len(labels) == len(rows) else gather_images(rows, progress, cancellation)[0]
             _require_unseen(name, {examples.digest, whole.digest}, seen)
         people = dict(zip(labels.paths, labels.patients, strict=True))
         patients = [numbers.setdefault(people[path], len(numbers)) for path in examples.paths]
@@ -164,8 +164,8 @@ def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Label
 
 
 def _examples(
-    labels: Labels, hears: Progress, stops: Cancellation
+    labels: Labels, progress: Progress, cancellation: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     from medsanitize.generators.diffusion.dataset import examples_of
 
-    return examples_of(labels, hears, stops)
+    return examples_of(labels, progress, cancellation)

@@ -252,12 +252,12 @@ def _prepared(
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
     from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
-    hears, stop = GateProgress(context.progress), context.cancellation
+    progress, stop = GateProgress(context.progress), context.cancellation
     images = max(sum(wanted), images_needed(section.bound))
     retrieval, verification = open_verifiers(section.retrieval, section.verifier)
     require_memory(images, generator, retrieval, verification)
     seen = training_digests_of(section.retrieval, section.verifier)
-    sides = reference_splits(table_of(section), generator, training_of(section.model), seen, hears, stop)
+    sides = reference_splits(table_of(section), generator, training_of(section.model), seen, progress, stop)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -267,8 +267,8 @@ def _prepared(
         verification,
         images=images,
         terms=GateParameters(most=section.bound),
-        hears=hears,
-        stops=stop,
+        progress=progress,
+        cancellation=stop,
     )
     return gate, sides
 
@@ -301,10 +301,10 @@ def _drawn(
 ) -> SamplingResult:
     from medsanitize.generators.export.provenance import seed_of
 
-    hears = GateProgress(context.progress)
-    hears.stage("drawing", None)
+    progress = GateProgress(context.progress)
+    progress.stage("drawing", None)
     sampler = worker_sampler(
-        context.engine, generate_batch, generator, SampledImages(context.state), hears.advance
+        context.engine, generate_batch, generator, SampledImages(context.state), progress.advance
     )
     seed = partial(seed_of, context.subkeys, generator.digest)
     return sample_images(wanted, gate, sampler, seed, most=section.bound)

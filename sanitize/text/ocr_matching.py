@@ -186,13 +186,13 @@ def _accepted(
     """Return the cut for a match, None if it is an ordinary word or only part of one."""
     start, end = span
     begins = not text[start - 1 : start].isalnum()
-    stops = not text[end : end + 1].isalnum()
+    cancellation = not text[end : end + 1].isalnum()
     if one.number:
         digits = sum(map(str.isdigit, text[start:end]))
         # OCR loses spaces: a long number may have lost one of its boundaries.
-        good = (begins and stops) or (len(one.key) >= _ANYWHERE and (begins or stops))
+        good = (begins and cancellation) or (len(one.key) >= _ANYWHERE and (begins or cancellation))
         return TextCut(start, end, one.rule) if good and 2 * digits >= len(one.key) else None
-    if begins and stops and not errors:
+    if begins and cancellation and not errors:
         return TextCut(start, end, one.rule)
     first = bisect_left(words, start, key=itemgetter(1))
     touched = [word for word in words[first : bisect_left(words, end, key=itemgetter(0))] if word[1] > start]

@@ -26,8 +26,8 @@ class Part:
 
     name, number, steps, batch = "part", 0, 30, 1
 
-    def __init__(self, stops: Cancellation, breaks: int = -1) -> None:
-        self._stops, self._breaks = stops, breaks
+    def __init__(self, cancellation: Cancellation, breaks: int = -1) -> None:
+        self._stops, self._breaks = cancellation, breaks
         self._weights, self._held = torch.zeros(2), 100.0
 
     def choices(self) -> int:
@@ -63,10 +63,10 @@ class Several(AcceleratorHandle):
 
 
 def test_weights_with_nan_never_replace_a_checkpoint(tmp_path: Path) -> None:
-    stops = Cancellation()
-    place = StageContext(tmp_path, "test", open_accelerator("no"), NoProgress(), stops)
+    cancellation = Cancellation()
+    place = StageContext(tmp_path, "test", open_accelerator("no"), NoProgress(), cancellation)
     with pytest.raises(UsageError, match="the training diverged") as told:
-        run_stage(Part(stops, breaks=3), Position(), {}, PACE, place)
+        run_stage(Part(cancellation, breaks=3), Position(), {}, PACE, place)
     stored = read_checkpoint(tmp_path, "test")
     assert stored is not None
     assert stored[0].step == 3
@@ -75,7 +75,9 @@ def test_weights_with_nan_never_replace_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_all_processes_end_a_stage_by_the_mean_loss(tmp_path: Path) -> None:
-    stops = Cancellation()
-    place = StageContext(tmp_path, "test", Several(open_accelerator("no").accelerator), NoProgress(), stops)
-    ended = run_stage(Part(stops), Position(), {}, PACE, place)
+    cancellation = Cancellation()
+    place = StageContext(
+        tmp_path, "test", Several(open_accelerator("no").accelerator), NoProgress(), cancellation
+    )
+    ended = run_stage(Part(cancellation), Position(), {}, PACE, place)
     assert [(entry["step"], entry["held"]) for entry in ended.log] == [(3, 1.0), (6, 1.0), (9, 1.0)]

@@ -197,7 +197,7 @@ def prepared(
     return calibrate_gate(
         sides["training"], sides["holdout"], sides["calibration"], generator,
         retrieval or Waves(turned=False), verifier or Waves(),
-        images=images, hears=NoProgress(), stops=Cancellation(),
+        images=images, progress=NoProgress(), cancellation=Cancellation(),
     )  # fmt: skip
 
 
@@ -283,7 +283,7 @@ def test_the_same_input_gives_the_same_verdict(few: dict[str, Split]) -> None:
     one, other = (
         evaluate_privacy(
             sampled(generator, 60), few["training"], few["holdout"], few["calibration"],
-            Waves(turned=False), Waves(), generator, hears=NoProgress(), stops=Cancellation(),
+            Waves(turned=False), Waves(), generator, progress=NoProgress(), cancellation=Cancellation(),
         )
         for _ in range(2)
     )  # fmt: skip

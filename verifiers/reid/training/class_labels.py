@@ -82,7 +82,7 @@ def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str
 
 
 def gather_classes(
-    labels: Labels, texts: Sequence[str], hears: Progress, stops: Cancellation
+    labels: Labels, texts: Sequence[str], progress: Progress, cancellation: Cancellation
 ) -> tuple[ClassifiedDataset, Mapping[str, int]]:
     """Read every image that has a class.
 
@@ -92,9 +92,9 @@ def gather_classes(
         Rows of the training split.
     texts : sequence of str
         Class of each row; empty for none.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
 
     Returns
@@ -114,7 +114,7 @@ def gather_classes(
         raise UsageError("The column of classes is empty", "Fill it in, or name another with --class")
     said = dict(zip(labels.paths, texts, strict=True))
     unnamed = {NO_CLASS: int((~named).sum())}
-    examples, excluded = gather_images(labels.keep(np.flatnonzero(named), unnamed), hears, stops)
+    examples, excluded = gather_images(labels.keep(np.flatnonzero(named), unnamed), progress, cancellation)
     texts = [said[path] for path in examples.paths]
     # Patients count, not images: the images of one patient are not independent.
     pairs = set(zip(texts, examples.patients.tolist(), strict=True))

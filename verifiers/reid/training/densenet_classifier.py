@@ -137,8 +137,8 @@ def train_dense(
     recipe: DenseRecipe,
     weights: str | None,
     folder: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Train a DenseNet classifier; an interrupted training continues at its checkpoint.
 
@@ -153,9 +153,9 @@ def train_dense(
         recipe starts at random.
     folder : Path
         Folder of preprocessed images and checkpoint; to be removed when the model has been written.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked at every step.
 
     Raises
@@ -171,7 +171,9 @@ def train_dense(
     facts += [one.tolist() for part in (fit, validation) for one in (part.examples.patients, part.classes)]
     made_by = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     one, other = (
-        preprocess_images(part.examples, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
+        preprocess_images(
+            part.examples, how, folder / f"{name}-{made_by[:16]}.squares", progress, cancellation
+        )
         for name, part in (("fit", fit), ("validation", validation))
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -180,6 +182,8 @@ def train_dense(
     if weights is not None and not (folder / FILE).exists():
         start_from(task.encoder.get_submodule("backbone"), weights)
     phases = (Phase(recipe.epochs, False, False, recipe.rate, patience=recipe.patience),)
-    best, log = train_network(task, phases, recipe.seed, TrainingFolder(folder, made_by, hears, stops))
+    best, log = train_network(
+        task, phases, recipe.seed, TrainingFolder(folder, made_by, progress, cancellation)
+    )
     score = {name: tensor for name, tensor in best.items() if name.startswith("classes.")}
     return TrainedModel(task.facts, group(best, "encoder"), task.dimension, how, score=score, log=log)

@@ -27,8 +27,8 @@ def cached_features(
     shape: tuple[int, int],
     batch: int,
     compute: Callable[[range], NDArray[np.float32]],
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> NDArray[np.float32]:
     """Compute features in batches into a file, continuing after those that it already holds.
 
@@ -42,9 +42,9 @@ def cached_features(
         Rows per call of ``compute``.
     compute : callable
         Computes the rows of a range, float32, shape (len, length).
-    hears : Progress
+    progress : Progress
         Receives the number of finished rows.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked before every batch.
 
     Raises
@@ -63,13 +63,13 @@ def cached_features(
         done = whole if whole == count else whole // batch * batch
         kept.truncate(done * _NUMBER * length)
         kept.seek(0, os.SEEK_END)
-        hears.advance(done)
+        progress.advance(done)
         for start in range(done, count, batch):
-            stops.check()
+            cancellation.check()
             places = range(start, min(start + batch, count))
             rows = compute(places).astype(np.float32).tobytes()
             with storage_errors():
                 kept.write(rows)
                 kept.flush()
-            hears.advance(len(places))
+            progress.advance(len(places))
     return np.fromfile(file, np.float32).reshape(shape)

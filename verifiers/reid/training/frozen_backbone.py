@@ -49,8 +49,8 @@ def train_frozen(
     validation: TrainingDataset,
     recipe: FrozenRecipe,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Train a linear map of frozen features.
 
@@ -67,14 +67,14 @@ def train_frozen(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     """
     config = default_config(fit.modality)
-    fit_features = packaged_features(fit, unfinished, hears, stops)
-    validation_features = packaged_features(validation, unfinished, hears, stops)
+    fit_features = packaged_features(fit, unfinished, progress, cancellation)
+    validation_features = packaged_features(validation, unfinished, progress, cancellation)
     start = half_whitened(fit_features, recipe.dimension, recipe.whitening)
     learned, log = _adapt(fit_features, fit.patients, validation_features, validation.patients, start, recipe)
     weight, bias = (torch.tensor(one, dtype=torch.float32) for one in learned)
@@ -95,7 +95,7 @@ def train_frozen(
 
 
 def packaged_features(
-    examples: TrainingDataset, unfinished: Path, hears: Progress, stops: Cancellation
+    examples: TrainingDataset, unfinished: Path, progress: Progress, cancellation: Cancellation
 ) -> NDArray[np.float32]:
     """Compute the features of all images by the packaged model, (n, d), cached in ``unfinished``.
 
@@ -105,19 +105,19 @@ def packaged_features(
         The images.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked before every batch.
     """
     model = packaged_retrieval(examples.modality)
-    hears.stage("features", len(examples))
+    progress.stage("features", len(examples))
 
     def rows(places: range) -> NDArray[np.float32]:
         return model.embed([examples.picture(place) for place in places])
 
     file = unfinished / f"{name_of(examples, model.digest)}.rows"
-    return cached_features(file, (len(examples), model.dimension), 1, rows, hears, stops)
+    return cached_features(file, (len(examples), model.dimension), 1, rows, progress, cancellation)
 
 
 def half_whitened(

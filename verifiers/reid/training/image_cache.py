@@ -58,7 +58,7 @@ class PreprocessedImages:
 
 
 def preprocess_images(
-    examples: TrainingDataset, how: Preprocessing, file: Path, hears: Progress, stops: Cancellation
+    examples: TrainingDataset, how: Preprocessing, file: Path, progress: Progress, cancellation: Cancellation
 ) -> PreprocessedImages:
     """Preprocess all images into a file, or use the file if it is complete.
 
@@ -70,9 +70,9 @@ def preprocess_images(
         The preprocessing.
     file : Path
         The cache, in the folder of the unfinished training.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     """
     # Gray images are stored once and expanded in use: a third of the disk space.
@@ -81,11 +81,11 @@ def preprocess_images(
     if not (file.is_file() and file.stat().st_size == int(np.prod(shape))):
         partial = file.with_name(file.name + ".part")
         values = np.memmap(partial, np.uint8, "w+", shape=shape)
-        hears.stage("prepare images", len(examples))
+        progress.stage("prepare images", len(examples))
         for start, squares in _prepared(examples.paths, how, channels):
-            stops.check()
+            cancellation.check()
             values[start : start + len(squares)] = squares
-            hears.advance(len(squares))
+            progress.advance(len(squares))
         values.flush()
         del values
         partial.replace(file)

@@ -60,8 +60,8 @@ def train_linear(
     validation: ClassifiedDataset,
     recipe: LinearRecipe,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Train a linear map of packaged features and its classes; keep the epoch with the lowest loss.
 
@@ -76,14 +76,17 @@ def train_linear(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     """
     modality = fit.examples.modality
     config = default_config(modality)
-    parts = [(part, packaged_features(part.examples, unfinished, hears, stops)) for part in (fit, validation)]
+    parts = [
+        (part, packaged_features(part.examples, unfinished, progress, cancellation))
+        for part in (fit, validation)
+    ]
     learned, log = _learn(parts, recipe)
     features = {f"features.{name}": value for name, value in packaged_weights(modality).items()}
     facts: dict[str, Any] = {

@@ -84,8 +84,8 @@ class TrainingFolder:
 
     folder: Path
     made_by: str
-    hears: Progress
-    stops: Cancellation
+    progress: Progress
+    cancellation: Cancellation
 
 
 def train_network(
@@ -161,15 +161,15 @@ def _epoch(
     """Run the remaining steps of an epoch; a signal saves the position and raises."""
     key = (seed, position.phase, position.epoch)
     batches = task.batches(np.random.default_rng(key))
-    place.hears.stage(f"epoch {len(position.log) + 1}", sum(len(batch) for batch in batches))
-    place.hears.advance(sum(len(batch) for batch in batches[: position.step]))
+    place.progress.stage(f"epoch {len(position.log) + 1}", sum(len(batch) for batch in batches))
+    place.progress.advance(sum(len(batch) for batch in batches[: position.step]))
     device = next(task.network.parameters()).device
     total = torch.tensor(position.loss, dtype=torch.float64, device="cpu")
     for step in range(position.step, len(batches)):
         # Saved before the cancellation is raised, so that no step is lost.
-        if place.stops.number:
+        if place.cancellation.number:
             _save(task, replace(position, step=step, loss=float(total)), optimizer, best, place)
-            place.stops.check()
+            place.cancellation.check()
         task.network.train()
         if phase.head_only:
             # Otherwise frozen batch normalization would still update its running statistics.
@@ -184,7 +184,7 @@ def _epoch(
         optimizer.step()
         # Summed on the device: reading the loss at every step would wait for the GPU.
         total = total.to(device) + loss.detach().double()
-        place.hears.advance(len(batches[step]))
+        place.progress.advance(len(batches[step]))
     return replace(position, step=len(batches), loss=float(total) / len(batches))
 
 
@@ -211,7 +211,7 @@ def _tell(phases: tuple[Phase, ...], position: Position, place: TrainingFolder) 
         if name not in ("phase", "epoch")
     )
     most = phases[int(entry["phase"]) - 1].epochs
-    place.hears.message(
+    place.progress.message(
         f"Phase {entry['phase']} of {len(phases)}, epoch {entry['epoch']} of {most}: {measures}"
     )
 

@@ -55,8 +55,8 @@ def pooled_maps(
     groups: Sequence[int],
     grid: int,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
     rescaling: Rescaling | None = None,
 ) -> list[Tensor]:
     """Compute the feature maps of each group for all images, pooled to a grid.
@@ -73,9 +73,9 @@ def pooled_maps(
         Size of the grid.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     rescaling : Rescaling, optional
         Further downscaling of the preprocessed images.
@@ -88,7 +88,7 @@ def pooled_maps(
     network = _Pooled(how.size, groups, grid, rescaling).eval()
     network.backbone.load_state_dict(imagenet_weights())
     sizes = [GROUPS[group][4] * grid**2 for group in groups]
-    rows = vectors_of(network, sum(sizes), examples, how, unfinished, hears, stops)
+    rows = vectors_of(network, sum(sizes), examples, how, unfinished, progress, cancellation)
     parts = torch.from_numpy(rows).split(sizes, 1)  # type: ignore[no-untyped-call]
     return [part.reshape(len(examples), -1, grid, grid) for part in parts]
 
@@ -99,8 +99,8 @@ def vectors_of(
     examples: TrainingDataset,
     how: Preprocessing,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> NDArray[np.float32]:
     """Compute the output of a network for all images, shape (n, length), cached in ``unfinished``.
 
@@ -116,17 +116,17 @@ def vectors_of(
         Their preprocessing.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked before every batch.
     """
     graph = to_onnx(network, how.size)
     session = open_session(graph, os.cpu_count() or 1)
-    hears.stage("features", len(examples))
+    progress.stage("features", len(examples))
 
     def rows(places: range) -> NDArray[np.float32]:
         return embed(session, [examples.picture(place) for place in places], how, length)
 
     file = unfinished / f"{name_of(examples, how, hashlib.sha256(graph).hexdigest())}.rows"
-    return cached_features(file, (len(examples), length), BATCH, rows, hears, stops)
+    return cached_features(file, (len(examples), length), BATCH, rows, progress, cancellation)

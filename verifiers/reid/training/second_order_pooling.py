@@ -76,8 +76,8 @@ def train_moments(
     validation: TrainingDataset,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Learn the statistics of the images, without their patients.
 
@@ -92,9 +92,9 @@ def train_moments(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     """
     how = preprocessing_for(fit.modality, recipe.sizes[0])
@@ -111,8 +111,8 @@ def train_moments(
     chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
     with torch.no_grad():
         for scale, rescaling in zip(network.scales, network.rescalings, strict=True):
-            _learn_scale(scale, rescaling, chosen, how, recipe, unfinished, hears, stops)
-    seen = vectors_of(network, dimension, validation, how, unfinished, hears, stops)
+            _learn_scale(scale, rescaling, chosen, how, recipe, unfinished, progress, cancellation)
+    seen = vectors_of(network, dimension, validation, how, unfinished, progress, cancellation)
     found = mean_average_precision(seen, validation.patients)
     return TrainedModel(
         network=facts,
@@ -130,18 +130,18 @@ def _learn_scale(
     how: Preprocessing,
     recipe: MomentsRecipe,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> None:
     grid = scale.branches[0].cells.mean.shape[-1]
-    pooled = pooled_maps(examples, how, recipe.groups, grid, unfinished, hears, stops, rescaling)
-    hears.stage("statistics", len(pooled))
+    pooled = pooled_maps(examples, how, recipe.groups, grid, unfinished, progress, cancellation, rescaling)
+    progress.stage("statistics", len(pooled))
     for branch, coarse, maps in zip(scale.branches, scale.coarse, pooled, strict=True):
-        stops.check()
+        cancellation.check()
         learn_cells(branch.cells, maps)
         learn_products(branch, maps)
         learn_coarse(coarse, maps, recipe.whitening)
-        hears.advance(1)
+        progress.advance(1)
 
 
 def learn_cells(cells: Cells, pooled: Tensor) -> None:

@@ -79,8 +79,8 @@ def train(
     recipe: Recipe,
     weights: str | None,
     output: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainingResult:
     """Train a model and write its folder.
 
@@ -98,9 +98,9 @@ def train(
     output : Path
         The model folder. The state of an unfinished training is next to it, in a folder with the suffix
         ``.training``, from which the same call continues.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
 
     Raises
@@ -115,16 +115,16 @@ def train(
         )
     if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
         check_start(weights, recipe.name, "ResNet-50")  # fail before the images are read
-    examples, excluded = gather_images(labels, hears, stops)
+    examples, excluded = gather_images(labels, progress, cancellation)
     fit, validation = split_patients(examples, recipe.seed)
     if isinstance(recipe, MomentsRecipe):
-        learned = train_moments(fit, validation, recipe, unfinished, hears, stops)
+        learned = train_moments(fit, validation, recipe, unfinished, progress, cancellation)
     elif isinstance(recipe, MatchRecipe):
-        learned = train_match(fit, recipe, unfinished, hears, stops)
+        learned = train_match(fit, recipe, unfinished, progress, cancellation)
     elif isinstance(recipe, FrozenRecipe):
-        learned = train_frozen(kind, fit, validation, recipe, unfinished, hears, stops)
+        learned = train_frozen(kind, fit, validation, recipe, unfinished, progress, cancellation)
     else:
-        learned = train_siamese(fit, validation, recipe, weights, unfinished, hears, stops)
+        learned = train_siamese(fit, validation, recipe, weights, unfinished, progress, cancellation)
     config = ModelConfig(
         kind,
         examples.modality,
@@ -134,7 +134,7 @@ def train(
         learned.scoring,
     )
     exported = export(config, learned.weights)
-    calibration = _calibrate(exported, learned, validation, unfinished, hears, stops)
+    calibration = _calibrate(exported, learned, validation, unfinished, progress, cancellation)
     counts = _counts(fit, validation)
     training = {
         "counts": counts,
@@ -157,8 +157,8 @@ def _calibrate(
     learned: TrainedModel,
     validation: TrainingDataset,
     unfinished: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> Calibration:
     """Calibrate on the validation split with the exported model, on the CPU as it is used later."""
     # Embeds for a retrieval model as well, which has no scoring; a digest exists only once the folder is
@@ -174,24 +174,24 @@ def _calibrate(
         matching_of(exported.config),
     )
     chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
-    hears.stage("calibrate", len(chosen))
+    progress.stage("calibrate", len(chosen))
 
     def rows(places: range) -> np.ndarray[Any, np.dtype[np.float32]]:
         return model.embed([chosen.picture(place) for place in places])
 
     file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
-    vectors = cached_features(file, (len(chosen), model.dimension), 1, rows, hears, stops)
+    vectors = cached_features(file, (len(chosen), model.dimension), 1, rows, progress, cancellation)
     if learned.score:
-        hears.stage("score pairs", len(chosen) * (len(chosen) - 1) // 2)
-        scores = verifier_scores(vectors, model, partial(_scored, hears, stops))
+        progress.stage("score pairs", len(chosen) * (len(chosen) - 1) // 2)
+        scores = verifier_scores(vectors, model, partial(_scored, progress, cancellation))
     else:
         scores = distance_scores(vectors)
     return sum_pairs(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
 
 
-def _scored(hears: Progress, stops: Cancellation, pairs: int) -> None:
-    stops.check()
-    hears.advance(pairs)
+def _scored(progress: Progress, cancellation: Cancellation, pairs: int) -> None:
+    cancellation.check()
+    progress.advance(pairs)
 
 
 def _first_patients(

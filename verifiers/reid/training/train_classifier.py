@@ -77,8 +77,8 @@ def train_classification(
     recipe: ClassRecipe,
     weights: str | None,
     output: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainingResult:
     """Train a classifier and write its folder.
 
@@ -95,9 +95,9 @@ def train_classification(
         `medsanitize.verifiers.reid.models.networks.initial_weights.start_from`.
     output : Path
         The model folder; for unfinished trainings see `medsanitize.verifiers.reid.training.train.train`.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
 
     Raises
@@ -111,12 +111,12 @@ def train_classification(
         raise UsageError(
             "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
         )
-    images, excluded = gather_classes(labels, class_texts(labels, *classes), hears, stops)
+    images, excluded = gather_classes(labels, class_texts(labels, *classes), progress, cancellation)
     fit, validation = split_classes(images, recipe.seed)
     if isinstance(recipe, LinearRecipe):
-        learned = train_linear(fit, validation, recipe, unfinished, hears, stops)
+        learned = train_linear(fit, validation, recipe, unfinished, progress, cancellation)
     else:
-        learned = train_dense(fit, validation, recipe, weights, unfinished, hears, stops)
+        learned = train_dense(fit, validation, recipe, weights, unfinished, progress, cancellation)
     network, how = dict(learned.network), learned.preprocessing
     modality = images.examples.modality
     config = ModelConfig(

@@ -54,7 +54,11 @@ class MatchRecipe:
 
 
 def train_match(
-    fit: TrainingDataset, recipe: MatchRecipe, unfinished: Path, hears: Progress, stops: Cancellation
+    fit: TrainingDataset,
+    recipe: MatchRecipe,
+    unfinished: Path,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Learn statistics and cohort, and fit the score of a match.
 
@@ -69,9 +73,9 @@ def train_match(
         Hyperparameters.
     unfinished : Path
         Folder of the cached features.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
     """
     draw = np.random.default_rng(recipe.seed)
@@ -85,15 +89,15 @@ def train_match(
     network = LiteMatch(**facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     with torch.no_grad():
-        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, unfinished, hears, stops)
+        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, unfinished, progress, cancellation)
         learn_cells(network.cells, pooled)
         cells = network.cells.whitened(pooled)
         network.cohort.cells.copy_(cells[cohort].flatten(2))
         vectors = _vectors(network, cells, chosen.patients, chosen.patients[cohort])
     matching = Matching(recipe.kept, recipe.grid, recipe.reach)
     one, other = _pairs(chosen.patients, draw)
-    hears.stage("score", None)
-    stops.check()
+    progress.stage("score", None)
+    cancellation.check()
     same = chosen.patients[one] == chosen.patients[other]
     score, loss = fit_line(matching.match(vectors[one], vectors[other]), same)
     return TrainedModel(

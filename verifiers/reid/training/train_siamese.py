@@ -32,8 +32,8 @@ def train_siamese(
     recipe: RetrievalRecipe | VerificationRecipe,
     weights: str | None,
     folder: Path,
-    hears: Progress,
-    stops: Cancellation,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> TrainedModel:
     """Train a siamese network; an interrupted training continues at its checkpoint.
 
@@ -48,9 +48,9 @@ def train_siamese(
         recipe starts at random.
     folder : Path
         Folder of preprocessed images and checkpoint; to be removed when the model has been written.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked at every step.
 
     Raises
@@ -72,7 +72,7 @@ def train_siamese(
         validation.patients.tolist(),
     )
     squares = [
-        preprocess_images(part, how, folder / f"{name}-{made_by[:16]}.squares", hears, stops)
+        preprocess_images(part, how, folder / f"{name}-{made_by[:16]}.squares", progress, cancellation)
         for name, part in (("fit", fit), ("validation", validation))
     ]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -86,7 +86,7 @@ def train_siamese(
     if weights is not None and not (folder / FILE).exists():
         start_from(task.encoder.get_submodule("backbone"), weights)
     best, log = train_network(
-        task, _phases(recipe), recipe.seed, TrainingFolder(folder, made_by, hears, stops)
+        task, _phases(recipe), recipe.seed, TrainingFolder(folder, made_by, progress, cancellation)
     )
     if isinstance(recipe, RetrievalRecipe):
         return TrainedModel(facts, best, recipe.dimension, how, log=log)

@@ -66,7 +66,7 @@ class TrainingDataset:
 
 
 def gather_images(
-    labels: Labels, hears: Progress, stops: Cancellation
+    labels: Labels, progress: Progress, cancellation: Cancellation
 ) -> tuple[TrainingDataset, Mapping[str, int]]:
     """Read every image once, in threads.
 
@@ -74,9 +74,9 @@ def gather_images(
     ----------
     labels : Labels
         Rows of the training split.
-    hears : Progress
+    progress : Progress
         Receives the progress.
-    stops : Cancellation
+    cancellation : Cancellation
         Checked regularly.
 
     Returns
@@ -91,17 +91,17 @@ def gather_images(
     UsageError
         If no image can be read.
     """
-    hears.stage("read images", len(labels))
+    progress.stage("read images", len(labels))
     kinds: list[Modality | None] = []
     digests: list[str] = []
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
         # In chunks: cancellation takes effect soon, and few decoded images are in memory.
         for start in range(0, len(labels), AT_ONCE):
-            stops.check()
+            cancellation.check()
             for kind, digest in pool.map(_look, labels.paths[start : start + AT_ONCE]):
                 kinds.append(kind)
                 digests.append(digest)
-                hears.advance(1)
+                progress.advance(1)
     seen = Counter(kind for kind in kinds if kind is not None)
     if not seen:
         raise UsageError("No image of the split can be read", "Give DICOM, PNG, JPEG, TIFF or slides")

@@ -143,9 +143,9 @@ def test_an_interrupted_training_gives_the_same_result_as_an_uninterrupted_one(t
             if self._left < 0:
                 raise InterruptedError
 
-    def train(name: str, stops: Any) -> None:
+    def train(name: str, cancellation: Any) -> None:
         classes = (LabelColumns(), "finding")
-        train_classification(rows, classes, recipe, None, tmp_path / name, NoProgress(), stops)
+        train_classification(rows, classes, recipe, None, tmp_path / name, NoProgress(), cancellation)
 
     train("whole", Cancellation())
     with pytest.raises(InterruptedError):
