@@ -8,12 +8,10 @@ import pytest
 from medsanitize.policies.model import OPTION_CODES, Options
 from medsanitize.policies.tables.standard import (
     OPTION_COLUMNS,
-    _read,
     attribute_types,
     confidentiality_rows,
     sop_class_names,
 )
-from medsanitize.tools.standard_tables.generate import confidentiality_csv, iods_json
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 ENHANCED_CT = "1.2.840.10008.5.1.4.1.1.2.1"
@@ -140,19 +138,3 @@ def test_parents_of_every_path_exist() -> None:
 
 def test_names_of_sop_classes() -> None:
     assert sop_class_names()[CT] == "CT Image Storage"
-
-
-def test_iods_match_the_generator_output() -> None:
-    pytest.importorskip("highdicom")
-    assert iods_json() == _read("iods.json")
-
-
-def test_generator_writes_rows_in_the_order_of_masks() -> None:
-    source = [
-        {"tag": "(60XX,4000)", "name": "Overlay Comments", "basicProfile": "X", "cleanGraphOpt": "C"},
-        {"tag": "(0008,0050)", "name": "Accession Number", "basicProfile": "Z"},
-        {"tag": "(gggg,eeee) where gggg is odd", "name": "Private Attributes", "basicProfile": "X"},
-    ]
-    lines = confidentiality_csv(source).splitlines()
-    assert [line.split(",")[0] for line in lines] == ["mask", "00080050", "60xx4000", "private"]
-    assert lines[1] == "00080050,AccessionNumber,Z,,,,,,,,,,"

@@ -106,6 +106,7 @@ def hand_listed() -> frozenset[str]:
     for terms in json.loads(_read("defined_terms.json")).values():
         for term in terms:
             words.update(split_words(term))
+    # Comments among the products are read as well: rewording one changes the vocabulary.
     products = _read("device_models.txt").partition(FIRST_PRODUCTS)[2]
     words.update(word for word in split_words(products) if len(word) > 1)
     words.update(numbered())
