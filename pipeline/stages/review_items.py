@@ -29,20 +29,21 @@ PER_RUN = 20_000
 """Maximum number of different review items of a run or shard."""
 BYTES_PER_RUN = 2**30
 """Maximum size in bytes of the review items of a run or shard."""
+# Bounds of one item: a larger picture is left out, and a longer text is cut.
 _PICTURE = 512 * 2**10
 _TEXT = 2_000
 
 
 @dataclass(slots=True)
 class Room:
-    """How much the state may still take; what is beyond it is counted, not kept."""
+    """The number and bytes of review items that may still be stored; further items are only counted."""
 
     review_items: int
     bytes: int
 
     @classmethod
     def left_in(cls, state: State) -> Room:
-        """What is left of the bounds of a run."""
+        """Return what remains of the limits of a run."""
         stored = queue_size(state)
         return cls(PER_RUN - stored.items, BYTES_PER_RUN - stored.bytes)
 
@@ -51,6 +52,7 @@ def seal_items(
     worker: Worker, review_items: Sequence[ReviewItem]
 ) -> tuple[tuple[SealedReviewItem, ...], int]:
     """Encrypt the review items of an object; return them and the number that was left out."""
+    # Review items show patients: a plan and an anonymous run store none.
     if not worker.setup.keep_links:
         return (), 0
     sealed = {}
@@ -59,6 +61,7 @@ def seal_items(
         pictures = [b"" if len(one) > _PICTURE else one for one in (item.before, item.after)]
         facts = [item.text[:_TEXT], *(b64encode(one).decode() for one in pictures)]
         digest = sha256(json.dumps(facts).encode()).hexdigest()
+        # Equal items of many objects, such as a logo, are stored once and decided once.
         name = worker.seal.name("review item", item.location, item.rule, digest)
         new = worker.is_new_review_item(name)
         value = worker.seal.close(json.dumps(facts).encode(), b"review item") if new else b""
@@ -67,6 +70,7 @@ def seal_items(
 
 
 def _rank(item: ReviewItem) -> int:
+    # Low ranks are reviewed first: content that was kept may still show PHI.
     if item.before and item.before == item.after:
         return 0
     return 1 if item.before or item.after else 2

@@ -417,7 +417,7 @@ def _zip(text: str) -> str | None:
 
 
 def k_anonymity_gate(state: State, rules: KAnonymity) -> GateSummary:
-    """How many patients share what the tables beside the images say of them."""
+    """Decide the k-anonymity gate from the stored equivalence classes."""
     found = GROUPS.load(state)
     if found is None or not found.patients:
         detail = "Disclosure risk by rare combinations was not measured."

@@ -1,7 +1,7 @@
-"""Drawing synthetic images, letting the gate judge them, and drawing again in place of what it removes.
+"""Sampling of synthetic images, with a privacy gate and resampling in place of images that it removes.
 
-What is drawn is kept as it comes, so that a command that was stopped goes on where it was. An image is
-named by its class and its place among the draws of that class; both and the key give its seed.
+Batches are stored as they finish, so an interrupted command resumes. An image is identified by its class and
+its index within the class, from which, with the key, its seed is derived.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 BATCH: Final = 16
 MOST_AGAIN: Final = 10
-"""Images are drawn again at most so many times as often as were asked for."""
+"""Limit of resampled images, as a multiple of the requested images."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """One image to draw: number of its class, place among the draws of the class, and seed."""
+    """An image to sample: number of its class, index within the class, and seed."""
 
     label: int
     index: int
@@ -42,29 +42,29 @@ class SampleRequest:
 
 
 class SampleStore(Protocol):
-    """Keeps what was drawn until all of it is done."""
+    """Stores sampled batches until the command is done."""
 
     def get(self, name: str) -> bytes | None:
-        """What was kept under a name."""
+        """Return the batch of this name, or None."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep it."""
+        """Store a batch."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SamplingResult:
-    """What came of it.
+    """The sampled images and the result of the privacy gate.
 
     Attributes
     ----------
-    wanted
-        Images asked for, by class.
+    wanted : tuple of int
+        Requested images by class.
     first, images, judged
-        The draws that the verdict is about, fixed in number beforehand, their pixels, and the verdict.
+        The samples that the verdict rests on, whose number is fixed beforehand; their pixels; the verdict.
     chosen, pixels
-        Those that may stand for what was asked, by class and place, and their pixels.
-    again, refused
-        Images drawn in place of removed ones, and those of these that matched somebody.
+        The accepted samples, ordered by class and index, and their pixels.
+    again, refused : int
+        Images resampled in place of removed ones, and how many of these matched a patient.
     """
 
     wanted: tuple[int, ...]
@@ -78,28 +78,37 @@ class SamplingResult:
 
     @property
     def shortfall(self) -> int:
-        """How many images are missing."""
+        """Number of requested images that are missing."""
         return sum(self.wanted) - len(self.chosen)
 
 
 Sampler = Callable[[Sequence[SampleRequest]], "NDArray[np.uint8]"]
-"""Makes the images of some draws, ``(n, size, size)``, in their order."""
+"""Generates the images of requests, uint8 of shape ``(n, size, size)``, in their order."""
 
 
 def machine_memory() -> int:
-    """Bytes of the machine's memory."""
+    """Return the physical memory of the machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require_memory(images: int, generator: Generator, finds: Retrieval, scores: Verification) -> None:
-    """Refuse images that cannot be held at once: pixels, drawn and chosen, and what models see of them.
+    """Refuse a number of images whose pixels and embeddings do not fit into memory.
+
+    Parameters
+    ----------
+    images : int
+        Number of images.
+    generator : Generator
+        Gives the size of an image.
+    finds, scores
+        Retrieval and verification model; they give the dimensions of the embeddings.
 
     Raises
     ------
     UsageError
-        When the machine's memory is smaller than that.
+        The machine has too little memory.
     """
-    # Vectors are 32 bits a number; those of all images are put together from parts.
+    # Twice: all and accepted pixels; float32 vectors in parts and concatenated.
     each = 2 * generator.size**2 + 2 * 4 * (finds.dimension + scores.dimension)
     needed, there = images * each, machine_memory()
     if needed > there:
@@ -118,23 +127,25 @@ def sample_images(
     *,
     most: float,
 ) -> SamplingResult:
-    """Draw as many images of each class as are wanted, that match nobody.
+    """Sample the wanted number of images of each class that match no training patient.
 
     Parameters
     ----------
     wanted : sequence of int
-        Images by class; at least one in all.
+        Requested images by class; the sum is at least one.
     gate : PrivacyGate
         See `medsanitize.generators.privacy_gate.gate`.
     sampler : callable
+        Generates the images of requests.
     seed : callable
-        The seed of a class and a place.
+        Returns the seed of a class and an index.
     most : float
-        Upper bound of the match rate that the gate asks for: it fixes how many images are judged.
+        Upper bound of the match rate that the gate requires; it determines how many images are judged.
     """
     import numpy as np
     from medsanitize.generators.privacy_gate.parameters import images_needed
 
+    # Fixed before any image is seen: a number that depended on the matches would void the bound.
     first = _first(wanted, images_needed(most), seed)
     images = sampler(first)
     judged = gate.judge(images)
@@ -144,7 +155,7 @@ def sample_images(
             kept[one.label].append((one, image))
     again = refused = 0
     begun = [sum(one.label == label for one in first) for label in range(len(wanted))]
-    # Without a threshold nobody can say of an image that it is better than the one it stands for.
+    # Without a threshold no match can be decided, so a resampled image would be no better.
     while judged.verdict.state != "failed" and not judged.verdict.threshold.needed:
         lacking = [number - len(held) for number, held in zip(wanted, kept, strict=True)]
         more = [
@@ -169,7 +180,7 @@ def sample_images(
 
 
 def _first(wanted: Sequence[int], least: int, seed: Callable[[int, int], int]) -> tuple[SampleRequest, ...]:
-    """The draws that are judged: at least so many, in the shares that are wanted."""
+    """Return the requests that are judged: at least ``least``, in the proportions of ``wanted``."""
     counts = [max(pair) for pair in zip(wanted, apportion(least, wanted), strict=True)]
     return tuple(
         SampleRequest(label, index, seed(label, index))
@@ -179,7 +190,7 @@ def _first(wanted: Sequence[int], least: int, seed: Callable[[int, int], int]) -
 
 
 def apportion(total: int, shares: Sequence[int]) -> list[int]:
-    """Whole numbers that add up to ``total``, in proportion to shares (largest remainders)."""
+    """Divide ``total`` into integers in proportion to shares, by the largest remainder method."""
     whole = sum(shares)
     exact = [total * share / whole for share in shares]
     counts = [int(one) for one in exact]
@@ -190,7 +201,7 @@ def apportion(total: int, shares: Sequence[int]) -> list[int]:
 
 
 def sampling_counts(drawn: SamplingResult) -> tuple[tuple[str, str], ...]:
-    """The few numbers that come first on the holder's page."""
+    """Return name and value of the key figures at the top of the data controller's page."""
     verdict = drawn.judged.verdict
     return (
         ("Verdict", verdict.state),
@@ -213,15 +224,26 @@ def measure_quality(
     *,
     nearest: bool,
 ) -> QualityResult:
-    """Quality beside the holdout, whom the generator never saw.
+    """Measure the quality of sampled images against the holdout.
 
-    Of the images that are given away, or of all that were drawn where those are fewer than can be measured:
-    who must first find patients to calibrate on wants to know whether the generator is worth it.
+    The accepted images are measured, or all sampled ones if too few were accepted.
+
+    Parameters
+    ----------
+    drawn : SamplingResult
+        The sampled images.
+    holdout : Split
+        Patients that the generator was not trained on.
+    generator : Generator
+        Gives the classes.
+    nearest : bool
+        Whether to show the nearest real image of each synthetic one (contains PHI).
     """
     import numpy as np
     from medsanitize.generators.quality.evaluate import measure
     from medsanitize.generators.quality.metrics import FEWEST, Sample
 
+    # Also without a verdict: whether calibrating is worth the effort depends on the quality of the generator.
     of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
     of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
     classes = np.array([one.label for one in of], np.int64) if generator.classes else None
@@ -233,13 +255,13 @@ def measure_quality(
 
 @dataclass(frozen=True, slots=True)
 class SamplerWorkers:
-    """What each process that makes images is equipped with."""
+    """Settings of the worker processes that generate images."""
 
     folder: Path
     device: str
 
     def worker(self) -> SamplerWorkers:
-        """Itself: the generator is opened when it is first asked for an image."""
+        """Return itself; the generator is opened by the first batch."""
         return self
 
 
@@ -250,7 +272,21 @@ def worker_sampler(
     store: SampleStore,
     on_images: Callable[[int], None],
 ) -> Sampler:
-    """A sampler whose images are made by worker processes, and kept."""
+    """Return a sampler that generates images in worker processes and stores finished batches.
+
+    Parameters
+    ----------
+    engine : Engine
+        Calls the workers.
+    task : callable
+        Generates the pixels of a batch in a worker.
+    generator : Generator
+        Gives digest and image size.
+    store : SampleStore
+        Keeps finished batches for a resumed command.
+    on_images : callable
+        Receives the number of images of each batch.
+    """
     import numpy as np
 
     def key(part: Sequence[SampleRequest]) -> str:
@@ -258,6 +294,7 @@ def worker_sampler(
         return hashlib.sha256(f"{generator.digest}\n{text}".encode()).hexdigest()
 
     def sample(draws: Sequence[SampleRequest]) -> NDArray[np.uint8]:
+        # Stored batches are skipped lazily, so the engine is only given what is missing.
         parts = list(batches(iter(draws), BATCH))
         missing = (part for part in parts if store.get(key(part)) is None)
         made = engine.map(task, missing)
@@ -276,7 +313,7 @@ def worker_sampler(
 
 
 def _made(results: Iterator[bytes | WorkerCrashed[SampleRequest]], size: int) -> bytes:
-    """Pixels of a batch, so many bytes; where its worker died, they come image by image."""
+    """Return ``size`` bytes of pixels; after a crash, the engine repeats a batch image by image."""
     content = b""
     while len(content) < size:
         one = next(results)
@@ -290,16 +327,17 @@ def _made(results: Iterator[bytes | WorkerCrashed[SampleRequest]], size: int) ->
 
 
 def sample_batch(maker: SamplerWorkers, part: Sequence[SampleRequest]) -> bytes:
-    """Make images: their pixels, one after another."""
+    """Generate the pixels of a batch, concatenated."""
     return generate_pixels(maker.folder, maker.device, part)
 
 
 def generate_pixels(folder: Path, device: str, part: Sequence[SampleRequest]) -> bytes:
-    """Pixels of some draws by the generator in a folder, on one thread where a CPU makes them."""
+    """Generate the pixels of requests with the generator in a folder, concatenated."""
     import torch
 
     generator = open_generator_once(folder, device)
     threads = torch.get_num_threads()
+    # Several workers share the cores, so each of them uses one thread.
     if device == "cpu":
         torch.set_num_threads(1)
     try:
@@ -311,7 +349,7 @@ def generate_pixels(folder: Path, device: str, part: Sequence[SampleRequest]) ->
 
 @lru_cache(maxsize=1)
 def open_generator_once(folder: Path, device: str) -> Generator:
-    """The generator in a folder, opened once a process; errors as ``open_generator``."""
+    """Open the generator in a folder, once per process; raises what ``open_generator`` raises."""
     from medsanitize.generators.diffusion.generator import open_generator
 
     return open_generator(folder, device)

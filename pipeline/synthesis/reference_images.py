@@ -1,4 +1,4 @@
-"""The images that a generator learnt from and those kept back, as the gate takes them."""
+"""Reference images for the privacy gate: the generator's training images and held-out patients."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NO_SUCH_CLASS = "of no class of the generator"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReferenceTable:
-    """Where it says which image is of whom, of which part and of which label.
+    """The table that gives patient, split and label of every reference image.
 
-    ``parts`` names the training part, the holdout and the calibration part.
+    ``parts`` contains the names of the training, holdout and calibration splits.
     """
 
     images: Path
@@ -38,7 +38,7 @@ class ReferenceTable:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReferenceSplits:
-    """The three parts, patients numbered alike over them; ``excluded`` counts rows left out by reason."""
+    """The three splits, with common patient numbers; ``excluded`` counts excluded rows by reason."""
 
     training: Split
     holdout: Split
@@ -47,7 +47,7 @@ class ReferenceSplits:
 
 
 class LazyImages(Sequence["ImageArray"]):
-    """Images that are read when they are looked at."""
+    """Images that are read when they are accessed."""
 
     def __init__(self, examples: TrainingDataset) -> None:
         self._examples = examples
@@ -72,22 +72,24 @@ def reference_splits(
     progress: Progress,
     cancellation: Cancellation,
 ) -> ReferenceSplits:
-    """Read the table and look at every image once.
+    """Read the table of reference images, and every image once.
 
     Parameters
     ----------
     table : ReferenceTable
+        The table and the names of its splits.
     generator : Generator
+        Gives the classes and the image size.
     training : mapping
-        What `medsanitize.generators.diffusion.generator.training_of` says of it.
+        The training record, from `medsanitize.generators.diffusion.generator.training_of`.
     seen : collection of str
-        Digests of the images that the models which look were trained on.
+        Digests of the images that the verifiers were trained on.
 
     Raises
     ------
     UsageError
-        When the table cannot be used, its training part is not what the generator learnt from, or a model
-        that looks was trained on one of the other parts.
+        The table cannot be used, its training split is not the generator's training data, or a verifier was
+        trained on another split.
     """
     import numpy as np
     from medsanitize.generators.privacy_gate.splits import Split
@@ -96,12 +98,13 @@ def reference_splits(
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()
     sides, digests = [], []
+    # Patients are numbered across the splits, so that a patient in two of them has one number.
     for name, part in zip(PARTS, table.parts, strict=True):
         rows = rows_of(table, part)
         labels, of_image = _classed(rows, table.label, generator.classes)
         examples, left_out = _examples(labels, progress, cancellation)
         if seen and name != "training":
-            # Models that look learn from images of all classes.
+            # Verifiers are trained on all classes, so the digest over all rows is compared as well.
             whole = examples if len(labels) == len(rows) else gather_images(rows, progress, cancellation)[0]
             _require_unseen(name, {examples.digest, whole.digest}, seen)
         people = dict(zip(labels.paths, labels.patients, strict=True))
@@ -128,7 +131,7 @@ def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) 
 
 
 def rows_of(table: ReferenceTable, part: str | None) -> Labels:
-    """The rows of one part, or of all.
+    """Return the rows of one split, or of all if ``part`` is None.
 
     Raises
     ------
@@ -141,7 +144,7 @@ def rows_of(table: ReferenceTable, part: str | None) -> Labels:
 
 
 def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
-    """Rows of a class that the generator can be asked for, and the number of each image's class."""
+    """Return the rows whose class the generator knows, and the class number of each image."""
     import numpy as np
 
     if not classes:

@@ -1,4 +1,4 @@
-"""Which originals a policy replaces: they are dropped, whatever becomes of the images in their place."""
+"""The originals that a policy replaces; they are dropped even if no synthetic image is released."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE: Final = "synthesize:replaced"
 
 
 def table_of(section: Synthesize) -> ReferenceTable:
-    """The policy's table of reference images."""
+    """Return the policy's table of reference images."""
     from medsanitize.verifiers.reid.labels import LabelColumns
 
     reference = section.reference
@@ -34,12 +34,12 @@ def table_of(section: Synthesize) -> ReferenceTable:
 
 
 def labels_by_path(section: Synthesize) -> dict[bytes, str]:
-    """Label of every image of the table, by its real path.
+    """Return the label of every image in the table, by its resolved path.
 
     Raises
     ------
     UsageError
-        When labels decide what is replaced, and the table has none of them.
+        The table does not contain one of the labels to replace.
     """
     labels = rows_of(table_of(section), None)
     column = labels.extra.get(section.reference.label)
@@ -51,13 +51,26 @@ def labels_by_path(section: Synthesize) -> dict[bytes, str]:
         )
     if column is None:
         return {}
+    # Resolved, because the inputs and the table may name one file by different paths.
     return {
         os.path.realpath(os.fsencode(path)): label for path, label in zip(labels.paths, column, strict=True)
     }
 
 
 def replace_originals(state: State, section: Synthesize, staging: Path) -> Replaced:
-    """Drop what the policy replaces, as one transaction; later calls return what the first one did."""
+    """Drop the originals that the policy replaces, as one transaction.
+
+    Later calls return the stored result of the first call.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    section : Synthesize
+        The section ``synthesize`` of the policy.
+    staging : Path
+        The staging folder, from which the files of dropped originals are removed.
+    """
     if not REPLACED.is_stored(state):
         labels = labels_by_path(section)
         found, named, unlabelled = list[_Image](), 0, 0
@@ -77,7 +90,7 @@ def replace_originals(state: State, section: Synthesize, staging: Path) -> Repla
 
 
 def read_replaced(state: State) -> Replaced:
-    """What became of the originals, as the state remembers it."""
+    """Return the stored counts of replaced originals."""
     return REPLACED.load(state) or Replaced()
 
 
@@ -90,7 +103,7 @@ class _Image:
 
 
 def _images(state: State) -> Iterator[_Image]:
-    """Every image that would be released, by row."""
+    """Yield every image that would be released, by row number."""
     for one in originals(state):
         if _shows_something(one.record):
             flagged = one.flagged or CheckResult.FLAGGED in (one.record.pixels, one.record.faces)

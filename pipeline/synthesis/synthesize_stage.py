@@ -1,9 +1,8 @@
-"""The stage synthesize: synthetic images in place of originals, released only if the gate passes.
+"""The stage synthesize: synthetic images in place of originals, released only if the privacy gate passes.
 
-The originals are dropped first, and stay dropped. What is drawn waits sealed in the state, and depends on
-key, generator, class and place alone, so whoever drew it, and however often the run was killed, the same
-images are released. How many of which class were replaced decides how many are made; nothing else of the
-originals goes in.
+Originals are dropped first and remain dropped. Sampled images are stored encrypted; they
+depend only on key, generator, class and index, so interruptions and the number of workers do not change them.
+The originals determine the number of images per class, and nothing else.
 """
 
 from __future__ import annotations
@@ -87,14 +86,15 @@ class SynthesizeStage(Stage):
             check_synthesize(self.section)
 
     def pending(self, state: State) -> int | None:
-        """0 where nothing is replaced."""
+        """Return 0 if the policy replaces nothing."""
         return None if self.replaces else 0
 
     def run(self, context: RunContext, advance: Advance) -> None:
-        """Replace them, then audit and decode the synthetic images."""
+        """Replace the originals, then audit and decode the synthetic images."""
         if self.section is None:
             return
         synthesize(context, self.section)
+        # The audit stage ran before this one, and no file may be published without an audit.
         if count_to_audit(context.state):
             self.audit.run(context, lambda _: None)
             if self.decode.pending(context.state) != 0:
@@ -102,26 +102,26 @@ class SynthesizeStage(Stage):
 
     @staticmethod
     def reset(state: State) -> None:
-        """Remove what was decided on originals and synthetic images."""
+        """Remove the decisions on originals and synthetic images."""
         REPLACED.remove(state)
         SYNTHETIC.remove(state)
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
-        """Whether the synthetic images may stand in for the originals."""
+        """Decide the gate ``synthetic images``; a plan generates no images."""
         if judged.is_plan and self.replaces:
             return (GateSummary("synthetic images", "not_run", "A plan makes no images."),)
         return (synthetic_gate(judged.state, replaces=self.replaces),)
 
 
 def check_synthesize(section: Synthesize) -> None:
-    """Refuse what cannot work before anything is read: models, table, labels.
+    """Check models, table and labels, before an input is read.
 
     Raises
     ------
     UsageError
-        When the table or a model cannot be used, or the generator cannot be asked for a label.
+        The table or a model cannot be used, or the generator has no class for a label.
     IntegrityError
-        When a model was changed.
+        A model was changed.
     """
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
 
@@ -148,12 +148,19 @@ def check_synthesize(section: Synthesize) -> None:
 
 
 def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, Verification]:
-    """The models that find and score pairs of radiographs.
+    """Open the retrieval and the verification model for radiographs.
+
+    Parameters
+    ----------
+    retrieval : Path or None
+        Folder of the retrieval model; None uses the packaged one.
+    verifier : Path
+        Folder of the verification model.
 
     Raises
     ------
     UsageError
-        When the verification model is for other images.
+        The verification model is not for radiographs.
     """
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
@@ -168,12 +175,12 @@ def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, V
 
 
 def training_digests_of(retrieval: Path | None, verifier: Path) -> frozenset[str]:
-    """Digests of the images that the models were trained on, as far as their folders say it.
+    """Return the digests of the images that the models were trained on, as far as they are recorded.
 
     Raises
     ------
     IntegrityError
-        When what one says cannot be understood, or one was changed.
+        A model was changed, or its record is damaged.
     """
     from medsanitize.verifiers.reid.models.load import trained_on
 
@@ -185,16 +192,16 @@ def training_digests_of(retrieval: Path | None, verifier: Path) -> frozenset[str
 
 @dataclass(frozen=True, slots=True)
 class GateProgress:
-    """Tells the run's progress of what the gate does."""
+    """Forwards the progress of the privacy gate to the progress of the run."""
 
     progress: Progress
 
     def stage(self, name: str, total: int | None) -> None:
-        """A part of the stage begins."""
+        """Start a part of the stage."""
         self.progress.stage(f"synthesize: {name}", total)
 
     def advance(self, objects: int) -> None:
-        """So many more are done."""
+        """Count further objects as done."""
         self.progress.advance(objects)
 
     def finished(self, timing: StageTiming) -> None:
@@ -207,8 +214,17 @@ class GateProgress:
 
 
 def synthesize(context: RunContext, section: Synthesize) -> None:
-    """Drop what is replaced, sample, judge, and stage what the gate lets pass; what is stored stays done."""
+    """Drop the originals, sample synthetic images, apply the privacy gate, and stage the accepted images.
+
+    Parameters
+    ----------
+    context : RunContext
+        The context of the run.
+    section : Synthesize
+        The section ``synthesize`` of the policy.
+    """
     state = context.state
+    # First, so that no failure below can leave an original in the release.
     replaced = replace_originals(state, section, context.staged)
     if not SYNTHETIC.is_stored(state):
         if not replaced.objects:
@@ -219,6 +235,7 @@ def synthesize(context: RunContext, section: Synthesize) -> None:
         generator = open_generator_once(section.model, section.device)
         wanted = requested_counts(replaced, section.per_patient, generator, training_of(section.model))
         gate, sides = _prepared(context, section, generator, wanted)
+        # Too few patients for any threshold: sampling could not change the verdict.
         if gate.needed:
             _keep(state, _undrawn(gate, replaced, wanted), ())
         else:
@@ -234,7 +251,21 @@ def synthesize(context: RunContext, section: Synthesize) -> None:
 def requested_counts(
     replaced: Replaced, per_patient: int | None, generator: Generator, training: Mapping[str, Any]
 ) -> list[int]:
-    """Images to make by class: as what was replaced, else as what the generator learnt from."""
+    """Return the number of images to generate by class.
+
+    Classes have the proportions of the replaced images, else of the generator's training images.
+
+    Parameters
+    ----------
+    replaced : Replaced
+        Counts of the replaced originals.
+    per_patient : int or None
+        Images per replaced patient; None generates one image per replaced image.
+    generator : Generator
+        Gives the classes.
+    training : mapping
+        The training record of the generator.
+    """
     total = replaced.objects if per_patient is None else per_patient * replaced.patients
     if not generator.classes:
         return [total]
@@ -274,7 +305,7 @@ def _prepared(
 
 
 def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
-    """What is said where no image is drawn, since none could pass."""
+    """Return the public facts for a run that samples no image, because none could pass."""
     from medsanitize.generators.privacy_gate.statement import undrawn
 
     return SyntheticSummary(
@@ -313,7 +344,7 @@ def _drawn(
 def _measured(
     context: RunContext, generator: Generator, drawn: SamplingResult, sides: ReferenceSplits
 ) -> QualityResult:
-    """How good the images are; what is neither released nor shown to the holder is not measured."""
+    """Measure the quality of images that are released or shown to the data controller."""
     from medsanitize.generators.quality.evaluate import QualityResult
 
     # Nothing that shows patients may outlive an anonymous run.
@@ -359,7 +390,7 @@ def _settle(
     replaced: Replaced,
     measured: QualityResult,
 ) -> None:
-    """Stage the images if the gate passed, and keep what is said of it."""
+    """Stage the images if the gate passed, and store the public facts."""
     from medsanitize.generators.export.synthesis_report import montage
     from medsanitize.generators.privacy_gate.parameters import LABEL
     from medsanitize.generators.privacy_gate.statement import statement
@@ -391,7 +422,7 @@ def _settle(
 def _told_quality(
     measured: QualityResult, *, released: bool
 ) -> tuple[tuple[str, ...], tuple[FigureTable, ...]]:
-    """What the release says of the quality of its synthetic images: numbers, and nobody's image."""
+    """Return the public sentences and figures on quality; they contain no image of a patient."""
     from medsanitize.generators.quality.evaluate import figures_section
 
     if not released:
@@ -410,14 +441,15 @@ def _told_quality(
 
 
 def _keep(state: State, said: SyntheticSummary, rows: Sequence[SyntheticRow]) -> None:
-    """Keep what is said of the images, with the images."""
+    """Store the public facts together with the rows of the images."""
+    # One transaction: facts without their images, or images without facts, would be released.
     with state.transaction():
         add_synthetics(state, rows)
         SYNTHETIC.store(state, said)
 
 
 def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iterator[SyntheticRow]:
-    """Write what was chosen to the staging folder."""
+    """Write the accepted images to the staging folder, and yield their rows."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
 
     verdict, classes = drawn.judged.verdict, generator.classes or ("",)
@@ -438,7 +470,7 @@ def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iter
 
 
 def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
-    """What stands in place of originals that were dropped. Without a verdict in its favour, nothing does."""
+    """Decide the gate ``synthetic images``: passed only if all requested images passed the privacy gate."""
     name, facts = "synthetic images", SYNTHETIC.load(state)
     if not replaces:
         return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")

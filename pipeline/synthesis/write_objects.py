@@ -1,4 +1,4 @@
-"""Synthetic images made and staged by the workers of a run."""
+"""Tasks of the workers of a run that generate and stage synthetic images."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from medsanitize.generators.export.provenance import SyntheticProvenance
 
 FIRST_ROW: Final = 2**40
-"""Rows of synthetic images come after those of any walk: class, then place among its draws."""
+"""First row number of synthetic images, above those of any inventory; class and index follow."""
 _PLACES: Final = 2**24
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExportItem:
-    """One image to stage: its draw, its pixels, and what is said of it."""
+    """An image to stage: its request, its pixels and its provenance."""
 
     draw: SampleRequest
     pixels: bytes
@@ -39,7 +39,7 @@ class ExportItem:
 
 
 def generate_batch(worker: Worker, part: Sequence[SampleRequest]) -> bytes:
-    """Pixels of some draws, one after another."""
+    """Generate the pixels of requests, concatenated."""
     section = worker.setup.policy.synthesize
     if section is None:
         raise RuntimeError("nothing is to be drawn")
@@ -47,7 +47,7 @@ def generate_batch(worker: Worker, part: Sequence[SampleRequest]) -> bytes:
 
 
 def stage_batch(worker: Worker, items: Sequence[ExportItem]) -> list[SyntheticRow]:
-    """Write synthetic images to the staging folder, each in the policy's form."""
+    """Write synthetic images to the staging folder, in the policy's file format."""
     return [_stage(worker, item) for item in items]
 
 
