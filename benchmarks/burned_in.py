@@ -300,8 +300,8 @@ def slice_of(name: str) -> Callable[[np.random.Generator, int, int], Frame]:
 
         values = pydicom.dcmread(str(get_testdata_file(name, download=False))).pixel_array.astype(float)
         low, high = np.percentile(values, (0.5, 99.5))
-        grey = np.clip((values - low) / (high - low) * 255, 0, 255).astype(np.uint8)
-        return np.asarray(Image.fromarray(grey).resize((columns, rows), Image.Resampling.BICUBIC)).copy()
+        gray = np.clip((values - low) / (high - low) * 255, 0, 255).astype(np.uint8)
+        return np.asarray(Image.fromarray(gray).resize((columns, rows), Image.Resampling.BICUBIC)).copy()
 
     return ground
 

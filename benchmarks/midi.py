@@ -131,7 +131,7 @@ def show(
     in_pixels = {row["sop"] for row in seen if legible(bench, row["sop"], row["tag"])}
     print(f"\nreleased: {len(released)} of {report['instances']}")
     print(f"released files with a leak in the header: {len(in_header)}; in the pixels: {len(in_pixels)}")
-    print(f"texts of the key that were drawn in the colour of their background: {len(seen) - len(in_pixels)}")
+    print(f"texts of the key that were drawn in the color of their background: {len(seen) - len(in_pixels)}")
     for row in failed:
         if row["name"] in LEAKS_IN_HEADER:
             print(f"leak: {row['name']} {row['tag']} in a {row['modality']} object", file=sys.stderr)

@@ -279,7 +279,7 @@ def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
         if one.killed:
             twice = one.until + one.again * one.stages["sanitize"] / one.resumed
             extra = twice / (one.cpu - twice)
-            told = f"A kill -9 at half of {one.objects:,}: {one.again} objects sanitised again,"
+            told = f"A kill -9 at half of {one.objects:,}: {one.again} objects sanitized again,"
             told += f" {one.until:.1f} s of CPU until the first new one, {100 * extra:.1f} % together"
             beside = one.cpu / whole.cpu - 1 if whole is not None else 0.0
             told += f"; {100 * beside:+.1f} % CPU beside a run that was not killed" * (whole is not None)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from common import fresh, machine, table
 from medsanitize.verifiers.reid.index.index import build_index, open_index
 
-NEIGHBOURS = 10
+NEIGHBORS = 10
 TARGET = 0.98
 _A_PATIENT = 10
 _AT_ONCE = 100_000
@@ -41,8 +41,8 @@ def vectors_of(patients: Any, dimension: int, seed: int) -> Any:
     """One vector per patient number: the patient's center plus a deviation of a third of its length."""
     random = np.random.default_rng(seed)
     distinct, which = np.unique(patients, return_inverse=True)
-    centres = np.stack([np.random.default_rng(int(one)).standard_normal(dimension) for one in distinct])
-    found = centres[which] + random.standard_normal((len(patients), dimension)) / 3
+    centers = np.stack([np.random.default_rng(int(one)).standard_normal(dimension) for one in distinct])
+    found = centers[which] + random.standard_normal((len(patients), dimension)) / 3
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -50,7 +50,7 @@ def brute_force(vectors: Any, queries: Any) -> tuple[Any, float]:
     """Rows of scikit-learn's exact neighbors, and the CPU seconds it took to find them."""
     from sklearn.neighbors import NearestNeighbors
 
-    search = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute").fit(np.asarray(vectors))
+    search = NearestNeighbors(n_neighbors=NEIGHBORS, algorithm="brute").fit(np.asarray(vectors))
     began = time.process_time()
     return search.kneighbors(queries, return_distance=False), time.process_time() - began
 
@@ -73,9 +73,9 @@ def measure(folder: Path, name: str, options: argparse.Namespace, exact_up_to: i
     opened = time.process_time()
     patients = np.random.default_rng(1).integers(0, count // _A_PATIENT, options.queries)
     queries = vectors_of(patients, dimension, 2)
-    index.search(queries[:1], NEIGHBOURS)
+    index.search(queries[:1], NEIGHBORS)
     warm = time.process_time()
-    rows = index.search(queries, NEIGHBOURS)[1]
+    rows = index.search(queries, NEIGHBORS)[1]
     searched = time.process_time() - warm
     size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix != ".parquet")
     return {

@@ -21,7 +21,7 @@ from medsanitize.policies.load import load
 
 
 def main() -> int:
-    """Take the inventory, sanitise its shards, publish; returns the exit code of the run."""
+    """Take the inventory, sanitize its shards, publish; returns the exit code of the run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("policy", type=Path)
     parser.add_argument("--shards", type=int, default=8)
@@ -40,7 +40,7 @@ def main() -> int:
             rows = manifest.toArrow()
         if asked.rows:
             pq.write_table(rows, asked.rows)
-        print(f"{rows.num_rows} objects sanitised")
+        print(f"{rows.num_rows} objects sanitized")
     result = run(policy)
     print(result.ending)
     return int(result.exit_code)

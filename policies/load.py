@@ -142,7 +142,7 @@ def loads(text: str, *, base: Path) -> Policy:
     if tree is None:
         raise PolicyError(_FAILED, tuple(problems))
     own = tree.plain()
-    problems += _normalise_attributes(own, tree)
+    problems += _normalize_attributes(own, tree)
     data = _merge(_preset(own.get("preset")), own)
     _sort_attributes(data)
     draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
@@ -176,7 +176,7 @@ def _preset(name: object) -> dict[str, Any]:
 def _preset_json(name: str) -> str:
     tree, problems = read_yaml(preset_text(name))
     data = tree.plain() if tree else {}
-    problems += _normalise_attributes(data, tree) if tree else []
+    problems += _normalize_attributes(data, tree) if tree else []
     if problems:
         raise PolicyError(f"The shipped preset {name} is invalid", tuple(problems))
     return json.dumps(data)
@@ -191,12 +191,12 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _normalise_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
+def _normalize_attributes(data: dict[str, Any], tree: Node) -> list[Problem]:
     """Replace names of overridden attributes by tag masks, in data and tree."""
-    return [problem for section in _OVERRIDES for problem in _normalise_section(data, tree, section)]
+    return [problem for section in _OVERRIDES for problem in _normalize_section(data, tree, section)]
 
 
-def _normalise_section(data: dict[str, Any], tree: Node, section: str) -> Iterator[Problem]:
+def _normalize_section(data: dict[str, Any], tree: Node, section: str) -> Iterator[Problem]:
     node = _child(_child(tree, section), "attributes")
     if node is None or not isinstance(node.value, dict):
         return

@@ -116,7 +116,7 @@ OBJECT_SCHEMA: Final = pa.schema(
             "Levels of a slide's pyramid, width x height in pixels, the largest first, separated by commas.",
             nullable=True,
         ),
-        _field("slide_mpp", pa.float64(), "Micrometres a pixel at the largest level.", nullable=True),
+        _field("slide_mpp", pa.float64(), "Micrometers a pixel at the largest level.", nullable=True),
         _field("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
         _field("slide_stain", pa.string(), "Stain, if it is a known one.", nullable=True),
         _field("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),

@@ -30,7 +30,7 @@ class KnownValue:
     ----------
     category : str
         ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``; or
-        ``label`` (stations, devices, ranks, plates), ``organisation`` (departments, services, issuers) or
+        ``label`` (stations, devices, ranks, plates), ``organization`` (departments, services, issuers) or
         ``place``. Values of the last three may be ordinary words elsewhere: they are removed from free text,
         but the audit does not search for them.
     value : str

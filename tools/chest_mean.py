@@ -29,7 +29,7 @@ def write_mean(file: Path) -> str:
 
     config = pretrained.RADIOGRAPH
     # Uncentered, since the mean is what centering subtracts.
-    network = build_network({**config.network, "centred": False}).eval()
+    network = build_network({**config.network, "centered": False}).eval()
     network.get_submodule("backbone").load_state_dict(pretrained.imagenet_weights())
     session = open_session(to_onnx(network, config.preprocessing.size), 1)
     pictures = [

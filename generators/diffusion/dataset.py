@@ -231,7 +231,7 @@ def examples_of(
     examples, excluded = gather_images(labels, progress, cancellation)
     if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
         raise UsageError(
-            "Among the images are slides or pictures in colour, and a generator learns grey radiographs",
+            "Among the images are slides or pictures in color, and a generator learns gray radiographs",
             "Leave them out of the table, or give them a split of their own",
         )
     return examples, excluded

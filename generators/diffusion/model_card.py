@@ -18,7 +18,7 @@ and release no image of it that the gate (`medsanitize synthesize`) has not let 
 | | |
 |---|---|
 | recipe | {recipe} |
-| images | {size} x {size}, grey |
+| images | {size} x {size}, gray |
 | classes | {classes} |
 | learned from | {fit_images:,} images of {fit_patients:,} patients |
 | started from | {start} |

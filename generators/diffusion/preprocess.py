@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def preprocessing(size: int) -> Preprocessing:
     """Grayscale, center crop along the longer side, scaled to ``size``; values are not normalized."""
     # Not normalized: the generator's output is compared with these pixels directly.
-    return Preprocessing(size, Fit.CROP, Channels.GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    return Preprocessing(size, Fit.CROP, Channels.GRAY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
 def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
@@ -32,7 +32,7 @@ def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
 
     if picture.modality is not Modality.RADIOGRAPH:
         raise UsageError(
-            "A picture is a slide or in colour, and generators make grey images", "Leave it out of the table"
+            "A picture is a slide or in color, and generators make gray images", "Leave it out of the table"
         )
     plane = prepare(picture, preprocessing(size))[0]
     # Interpolation overshoots the range at sharp edges.

@@ -61,7 +61,7 @@ class DenoiserStage:
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its loss."""
         images, copies = np.divmod(np.array(places), self._latents.fit.shape[1])
-        latents = self._normalised(self._latents.fit[images, copies])
+        latents = self._normalized(self._latents.fit[images, copies])
         labels = torch.from_numpy(self._material.classes[self._material.fit[images]])
         # Omitted labels train the "no class" embedding that guidance needs.
         labels[torch.rand(len(labels), generator=draw) < self._how.dropped] = len(self._config.classes)
@@ -86,7 +86,7 @@ class DenoiserStage:
     def held(self) -> float:
         """Loss of the averaged weights on held-out latents, at fixed noise."""
         count = min(_MEASURED, len(self._latents.held))
-        latents = self._normalised(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
+        latents = self._normalized(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
         labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_AT)
         # The same noise at every checkpoint: otherwise its variation would hide that of the loss.
         draw = torch.Generator().manual_seed(0)
@@ -160,7 +160,7 @@ class DenoiserStage:
         guess = network(noisy, steps, labels if self._config.classes else None).sample
         return F.mse_loss(guess.float(), target.float())
 
-    def _normalised(self, latents: NDArray[np.float16]) -> Tensor:
+    def _normalized(self, latents: NDArray[np.float16]) -> Tensor:
         values = torch.from_numpy(np.array(latents, np.float32))
         return (values - self._mean) / self._deviation
 

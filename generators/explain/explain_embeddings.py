@@ -83,8 +83,8 @@ def embed_catalogue(
 
     if any(image.modality is not Modality.RADIOGRAPH for image in images):
         raise UsageError(
-            "An image to explain is a slide or in colour, and explanations are made for radiographs",
-            "Give a grey image",
+            "An image to explain is a slide or in color, and explanations are made for radiographs",
+            "Give a gray image",
         )
     asked = [_structure(image) for image in images]
     progress.stage("catalogue", len(catalogue))

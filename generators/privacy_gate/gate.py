@@ -27,7 +27,7 @@ from medsanitize.generators.privacy_gate.membership_inference import (
     likelihood_ratio,
     membership_inference,
 )
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import (
+from medsanitize.generators.privacy_gate.nearest_neighbor_test import (
     NearestNeighborTest,
     nearest_neighbor_test,
 )

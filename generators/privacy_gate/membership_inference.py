@@ -30,7 +30,7 @@ class MembershipInference:
     ----------
     patients
         Number of patients per split.
-    recognised
+    recognized
         Training patients called members while at most 1 % of the holdout patients are.
     rate, lower, upper
         True positive rate, with exact one-sided bounds at the confidence `TESTED`.
@@ -41,7 +41,7 @@ class MembershipInference:
     """
 
     patients: int
-    recognised: int
+    recognized: int
     rate: float
     lower: float
     upper: float
@@ -86,7 +86,7 @@ def membership_inference(members: NDArray[np.float64], others: NDArray[np.float6
     allowed = int(FALSE_POSITIVE * len(others) + 1e-9)
     limit = np.sort(others)[::-1][allowed]
     # Strictly above: tied members are not recognized, so that ties do not inflate the rate.
-    recognised = int((members > limit).sum())
-    lower, upper = clopper_pearson(recognised, len(members), TESTED)
-    chance = float(betabinom.sf(recognised - 1, len(members), allowed + 1, len(others) - allowed))
-    return MembershipInference(len(members), recognised, recognised / len(members), lower, upper, chance)
+    recognized = int((members > limit).sum())
+    lower, upper = clopper_pearson(recognized, len(members), TESTED)
+    chance = float(betabinom.sf(recognized - 1, len(members), allowed + 1, len(others) - allowed))
+    return MembershipInference(len(members), recognized, recognized / len(members), lower, upper, chance)

@@ -142,7 +142,7 @@ def _membership(verdict: GateVerdict) -> Clause:
     return Clause(
         "Membership attack",
         "not_met" if attack.veto else "met",
-        f"at 1 % false positives it recognizes {attack.recognised:,} of {attack.patients:,} training"
+        f"at 1 % false positives it recognizes {attack.recognized:,} of {attack.patients:,} training"
         f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at {TESTED:.1%});"
         f" p = {attack.chance:.2g}",
     )

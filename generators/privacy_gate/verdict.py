@@ -15,7 +15,7 @@ from medsanitize.generators.privacy_gate.confidence_bounds import (
 )
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction
 from medsanitize.generators.privacy_gate.membership_inference import MembershipInference
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import NearestNeighborTest
+from medsanitize.generators.privacy_gate.nearest_neighbor_test import NearestNeighborTest
 from medsanitize.generators.privacy_gate.parameters import LABEL, GateParameters
 from medsanitize.verifiers.reid.calibration import Rate
 

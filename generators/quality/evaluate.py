@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import UsageError
 from medsanitize.generators.privacy_gate.gate_embeddings import preprocess_images
 from medsanitize.generators.quality.metrics import Quality, Sample, quality
-from medsanitize.generators.quality.quality_report import neighbours_section, quality_section
+from medsanitize.generators.quality.quality_report import neighbors_section, quality_section
 from medsanitize.verifiers.html.page import Section
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def measure(
         except UsageError as error:
             return QualityResult(None, f"{error.what}. {error.remedy}.", of_all)
         return QualityResult(
-            found, "", of_all, neighbours_section(real, ours, progress, cancellation) if nearest else None
+            found, "", of_all, neighbors_section(real, ours, progress, cancellation) if nearest else None
         )
 
 

@@ -22,7 +22,7 @@ DIMENSION: Final = 1280
 SIDE: Final = 224
 _NETWORK: Final = {"name": "lite0-features", "size": SIDE}
 # Stretched to a square: a crop would hide what the generator does at the borders.
-_HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
+_HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GRAY, MEAN, DEVIATION)
 
 
 def features_digest() -> str:

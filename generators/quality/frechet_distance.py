@@ -66,8 +66,8 @@ def frechet_distance(
     """
     import numpy as np
 
-    first_mean, first = _centred(one, one_weights)
-    second_mean, second = _centred(other, other_weights)
+    first_mean, first = _centered(one, one_weights)
+    second_mean, second = _centered(other, other_weights)
     # With S1 = A'A and S2 = B'B, tr((S1 S2)^(1/2)) is the sum of the singular values of A B'.
     shared = np.linalg.svd(_short(first) @ _short(second).T, compute_uv=False).sum()
     between = ((first_mean - second_mean) ** 2).sum()
@@ -141,7 +141,7 @@ def _halves(
     return np.flatnonzero(inside), np.flatnonzero(~inside)
 
 
-def _centred(
+def _centered(
     points: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean, and centered points ``P`` scaled so that ``P'P`` is the covariance."""

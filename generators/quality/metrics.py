@@ -157,7 +157,7 @@ def _check(real: Sample, synthetic: Sample) -> None:
     for images in (real.images, synthetic.images):
         if images.ndim != 3 or images.shape[1:] != (real.images.shape[1],) * 2:
             raise UsageError(
-                "The images are not grey squares of one size", "Give both sides in the size of the generator"
+                "The images are not gray squares of one size", "Give both sides in the size of the generator"
             )
     if real.images.shape[1] < WINDOW:
         raise UsageError(f"The images have fewer than {WINDOW} pixels a side", "Give larger ones")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS: Final = 8
-NEIGHBOURS: Final = 3
+NEIGHBORS: Final = 3
 _SEED: Final = 20_241_022
 _TRAINED: Final = {"real": "real images", "synthetic": "synthetic images"}
 
@@ -63,7 +63,7 @@ def quality_section(found: Quality, whose: str = "") -> Section:
     )
 
 
-def neighbours_section(
+def neighbors_section(
     real: Sample, synthetic: Sample, progress: Progress, cancellation: Cancellation
 ) -> Section:
     """Report section of random synthetic images with the most similar real images.
@@ -74,18 +74,18 @@ def neighbours_section(
 
     order = np.random.default_rng(_SEED).permutation(len(synthetic.images))
     chosen = np.sort(order[:ROWS])
-    progress.stage("neighbours", len(chosen) + len(real.images))
+    progress.stage("neighbors", len(chosen) + len(real.images))
     theirs = features_of(synthetic.images[chosen], progress, cancellation)
     ours = features_of(real.images, progress, cancellation)
     pictures = []
-    for number, (place, near) in enumerate(zip(chosen, closest(theirs, ours, NEIGHBOURS), strict=True), 1):
+    for number, (place, near) in enumerate(zip(chosen, closest(theirs, ours, NEIGHBORS), strict=True), 1):
         row = [synthetic.images[place], *real.images[near]]
         caption = f"synthetic image {number} and the nearest real ones"
         pictures.append(Picture(png_of(np.concatenate(row, axis=1)), caption, wide=True))
     return Section(
         "Nearest real images",
         (
-            f"{len(chosen)} random synthetic images, each to the left of the {NEIGHBOURS} real images that"
+            f"{len(chosen)} random synthetic images, each to the left of the {NEIGHBORS} real images that"
             " are nearest in features, among those that quality is measured against. Contains PHI: never"
             " publish it.",
         ),

@@ -94,7 +94,7 @@ class Replaced:
     ----------
     objects, patients, labels
         Number of objects dropped, of their patients, and of objects by label (if known).
-    named, unlabelled
+    named, unlabeled
         If labels decide: number of images in the label table, and of those without a label.
     """
 
@@ -102,7 +102,7 @@ class Replaced:
     patients: int = 0
     labels: Mapping[str, int] = field(default_factory=dict)
     named: int = 0
-    unlabelled: int = 0
+    unlabeled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

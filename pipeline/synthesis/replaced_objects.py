@@ -73,15 +73,15 @@ def replace_originals(state: State, section: Synthesize, staging: Path) -> Repla
     """
     if not REPLACED.is_stored(state):
         labels = labels_by_path(section)
-        found, named, unlabelled = list[_Image](), 0, 0
+        found, named, unlabeled = list[_Image](), 0, 0
         for one in _images(state):
             if _is_replaced(section, one, labels):
                 found.append(one)
             if section.replace == "by-label":
                 named += any(path in labels for path in one.paths)
-                unlabelled += not _label(one, labels)
+                unlabeled += not _label(one, labels)
         counts = dict(sorted(Counter(label for one in found if (label := _label(one, labels))).items()))
-        replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabelled)
+        replaced = Replaced(len(found), len({one.patient for one in found}), counts, named, unlabeled)
         with state.transaction():
             rule_out(state, [one.id for one in found], "dropped", RULE)
             REPLACED.store(state, replaced)

@@ -474,11 +474,11 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
     name, facts = "synthetic images", SYNTHETIC.load(state)
     if not replaces:
         return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")
-    unlabelled = _unlabelled(state)
+    unlabeled = _unlabeled(state)
     if facts is None:
         nothing = "The policy replaces images, but there was none to replace."
-        return GateSummary(name, "flagged" if unlabelled else "passed", unlabelled or nothing)
-    told, sound = [f"{facts.replaced} images were dropped."], not unlabelled
+        return GateSummary(name, "flagged" if unlabeled else "passed", unlabeled or nothing)
+    told, sound = [f"{facts.replaced} images were dropped."], not unlabeled
     if facts.state == "passed":
         promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
         told.append(f"{facts.released} synthetic images are released: {promised}.")
@@ -488,18 +488,18 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
     if facts.state == "passed" and facts.released < facts.asked:
         told.append(f"{facts.asked - facts.released} of the requested images are missing.")
         sound = False
-    told += [unlabelled] if unlabelled else []
+    told += [unlabeled] if unlabeled else []
     return GateSummary(name, "passed" if sound else "flagged", " ".join(told))
 
 
-def _unlabelled(state: State) -> str:
+def _unlabeled(state: State) -> str:
     """What is said of images whose label, by which they would be replaced, the table does not give."""
     replaced = read_replaced(state)
-    if not replaced.unlabelled:
+    if not replaced.unlabeled:
         return ""
     if not replaced.named:
         return (
             "No file of the table is an image of this release:"
-            f" {replaced.unlabelled} images could not be replaced by label."
+            f" {replaced.unlabeled} images could not be replaced by label."
         )
-    return f"{replaced.unlabelled} images without a label in the table were not replaced."
+    return f"{replaced.unlabeled} images without a label in the table were not replaced."

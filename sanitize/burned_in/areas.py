@@ -83,19 +83,19 @@ class RepeatedAreas:
     def add(self, area: Area, picture: Picture) -> None:
         """Store the content of ``area`` before it is blanked."""
         if not any(is_inside(area, known) for known in self._patches):
-            self._patches[area] = _normalised(picture, area)
+            self._patches[area] = _normalized(picture, area)
 
     def seen_in(self, picture: Picture) -> list[Area]:
         """Return the areas in which ``picture`` has the stored content."""
         found = []
         for area, patch in self._patches.items():
-            here = _normalised(picture, area)
+            here = _normalized(picture, area)
             if patch.size and float((patch * here).mean()) >= _ALIKE:
                 found.append(area)
         return found
 
 
-def _normalised(picture: Picture, area: Area) -> NDArray[np.float32]:
+def _normalized(picture: Picture, area: Area) -> NDArray[np.float32]:
     """Return a patch with mean 0 and standard deviation 1; zeros if it is flat."""
     left, top, right, bottom = area
     patch = picture[top:bottom, left:right].astype(np.float32)

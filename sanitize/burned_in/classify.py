@@ -64,9 +64,7 @@ def find_identifying_boxes(
     # Harmless words may form a name together, or be the value of a label such as "Name:".
     for group in _groups(legible):
         rest = [box for box in group if box not in chosen]
-        if _together(rest, cleaner, terms) or (
-            rest and _labelled(group) and _together(group, cleaner, terms)
-        ):
+        if _together(rest, cleaner, terms) or (rest and _labeled(group) and _together(group, cleaner, terms)):
             chosen.update(group)
     for upright in (False, True):
         mine = [box for box in read if _upright(box) is upright or _letters(box) <= _SCRAP]
@@ -91,7 +89,7 @@ def find_remaining_text(
     return find_identifying_boxes(reader.read(frame), cleaner, terms)
 
 
-def _labelled(group: list[TextBox]) -> bool:
+def _labeled(group: list[TextBox]) -> bool:
     """Whether the group begins with a label, after which an ordinary word may be a name."""
     ends = (group[0], group[-1]) if _upright(group[0]) else group[:1]
     return any(_is_label(end) for end in ends)

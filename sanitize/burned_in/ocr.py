@@ -191,9 +191,9 @@ class TextReader:
         upright = [patch.shape[0] <= _UPRIGHT * patch.shape[1] for patch in patches]
         plain = [_stretched(patch) for patch in patches]
         first = [one if flat else np.rot90(one) for one, flat in zip(plain, upright, strict=True)]
-        texts = self._models.recognise(first)
+        texts = self._models.recognize(first)
         again = [index for index, text in enumerate(texts) if text[1] < _SURE or not upright[index]]
-        turned = self._models.recognise([np.rot90(first[index], 2) for index in again])
+        turned = self._models.recognize([np.rot90(first[index], 2) for index in again])
         for index, text in zip(again, turned, strict=True):
             texts[index] = max(texts[index], text, key=lambda one: one[1])
         return texts
@@ -231,8 +231,8 @@ def _evened(frame: Frame, reach: float) -> Frame:
     square = cv2.blur((values - mean) ** 2, window, borderType=cv2.BORDER_REFLECT_101)
     spread = np.sqrt(np.maximum(square, 0))  # rounding of running sums may give values below zero
     even: NDArray[np.float32] = np.asarray(128 + _CONTRAST * (values - mean) / (spread + _NOISE))
-    grey: Frame = np.asarray(np.clip(even, 0, 255), np.uint8)
-    return grey
+    gray: Frame = np.asarray(np.clip(even, 0, 255), np.uint8)
+    return gray
 
 
 def _bounds(box: TextBox) -> Bounds:

@@ -18,7 +18,7 @@ from medsanitize.sanitize.burned_in.detector_tiles import text_tiles
 from medsanitize.sanitize.onnx import open_network, run_network
 from numpy.typing import NDArray
 
-Grey = NDArray[np.uint8]
+Gray = NDArray[np.uint8]
 # Input of the recognizer: height, lines per batch, least width (pixels).
 _LINE_HEIGHT = 48
 _BATCH = 8
@@ -50,16 +50,16 @@ class OcrModels:
         return _session("det")
 
     @cached_property
-    def _recogniser(self) -> Any:
+    def _recognizer(self) -> Any:
         return _session("rec")
 
     @cached_property
     def _letters(self) -> list[str]:
         # Class 0 is the blank of CTC, the last class a space; neither is in the model's list.
-        listed = self._recogniser.get_modelmeta().custom_metadata_map["character"].splitlines()
+        listed = self._recognizer.get_modelmeta().custom_metadata_map["character"].splitlines()
         return ["", *listed, " "]
 
-    def detect(self, picture: Grey) -> list[TextPatch]:
+    def detect(self, picture: Gray) -> list[TextPatch]:
         """Detect patches of text in an image without scaling it.
 
         Parameters
@@ -87,15 +87,15 @@ class OcrModels:
             patches.append(TextPatch(x - margin, y - margin, x + width + margin, y + height + margin, score))
         return patches
 
-    def _heat(self, picture: Grey) -> NDArray[np.float32]:
+    def _heat(self, picture: Gray) -> NDArray[np.float32]:
         """Probability map of text, 0 to 1, in the shape of the image."""
         heat = np.zeros(picture.shape, np.float32)
         for area in text_tiles(picture):
-            seen = run_network(self._detector, _normalised(picture[area])[None])[0, 0]
+            seen = run_network(self._detector, _normalized(picture[area])[None])[0, 0]
             heat[area] = np.maximum(heat[area], seen)
         return heat
 
-    def recognise(self, lines: list[Grey]) -> list[tuple[str, float]]:
+    def recognize(self, lines: list[Gray]) -> list[tuple[str, float]]:
         """Recognize images of single lines.
 
         Parameters
@@ -122,8 +122,8 @@ class OcrModels:
             width = max(_WIDTH, sized[batch[-1]].shape[1])
             padded = np.zeros((len(batch), 3, _LINE_HEIGHT, width), np.float32)
             for row, index in enumerate(batch):
-                padded[row, :, :, : sized[index].shape[1]] = _normalised(sized[index])
-            for index, chances in zip(batch, run_network(self._recogniser, padded), strict=True):
+                padded[row, :, :, : sized[index].shape[1]] = _normalized(sized[index])
+            for index, chances in zip(batch, run_network(self._recognizer, padded), strict=True):
                 texts[index] = self._decoded(chances)
         return texts
 
@@ -137,7 +137,7 @@ class OcrModels:
         return text, round(float(chances.max(axis=1)[kept].mean()), 4)
 
 
-def _normalised(picture: Grey) -> NDArray[np.float32]:
+def _normalized(picture: Gray) -> NDArray[np.float32]:
     scaled = picture.astype(np.float32) / np.float32(127.5) - np.float32(1)
     return np.broadcast_to(scaled, (3, *picture.shape))
 

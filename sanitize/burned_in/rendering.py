@@ -31,18 +31,18 @@ _MOSTLY = 0.5
 class Palette:
     """Palette (PS3.3 C.7.6.3.1.5): RGB colors of 8 bits, shape (entries, 3), and the first mapped index."""
 
-    colours: NDArray[np.uint8]
+    colors: NDArray[np.uint8]
     first: int
 
     def darkest(self) -> int:
         """Return the index of the darkest color."""
-        return self.first + int((self.colours.astype(np.float32) @ _LUMINANCE).argmin())
+        return self.first + int((self.colors.astype(np.float32) @ _LUMINANCE).argmin())
 
     def shown(self, indices: Samples) -> Picture:
         """Return the colors of a frame of indices, shape (rows, columns, 3)."""
         # Indices outside the table have the color of its first or last entry (PS3.3 C.7.6.3.1.5).
-        at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colours) - 1)
-        shown: Picture = self.colours[at]
+        at = np.clip(indices.astype(np.int64) - self.first, 0, len(self.colors) - 1)
+        shown: Picture = self.colors[at]
         return shown
 
 
@@ -68,16 +68,16 @@ def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Pale
     if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
         return []
     if palette is None and samples.ndim == 2:
-        pictures = [*_grey(samples, inverted=model == "MONOCHROME1"), *_faint(samples)]
+        pictures = [*_gray(samples, inverted=model == "MONOCHROME1"), *_faint(samples)]
     else:
-        colours = (
-            palette.shown(samples) if samples.ndim == 2 and palette else _colours(samples, geometry, model)
+        colors = (
+            palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
         )
-        pictures = [*_coloured(colours), *_faint(colours)]
+        pictures = [*_colored(colors), *_faint(colors)]
     return [one for one in pictures if one.min() != one.max()]
 
 
-def _grey(samples: Samples, *, inverted: bool) -> list[Picture]:
+def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:
     """Scale from lowest to highest value; if outliers take most of the range, also without them."""
     values = samples.astype(np.float32)
     if samples.dtype.kind == "f":
@@ -117,15 +117,15 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
     return np.asarray(np.clip((values - low) * scale + 0.5, 0, 255), np.uint8)
 
 
-def _coloured(colours: Picture) -> list[Picture]:
+def _colored(colors: Picture) -> list[Picture]:
     """Convert RGB to gray: the mean of luminance and brightest channel."""
     # With luminance only, text in a color of the same luminance as its background would vanish.
-    red, green, blue = (colours[..., channel].astype(np.uint16) for channel in range(3))
+    red, green, blue = (colors[..., channel].astype(np.uint16) for channel in range(3))
     luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
     return [((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)]
 
 
-def _colours(samples: Samples, geometry: Geometry, model: str) -> Picture:
+def _colors(samples: Samples, geometry: Geometry, model: str) -> Picture:
     """Convert samples to RGB of 8 bits, shape (rows, columns, 3)."""
     # YBR_FULL_422: two luminance and two chroma samples for each pair of columns.
     if samples.shape[-1] == 4 and samples.shape[1] * 2 == geometry.columns:

@@ -22,7 +22,7 @@ _ATTRIBUTES: Final = {
     "address": "00101040 00080081 00080092 0040A353 00401102 4008011A",
     "phone": "00102154 00102155 00080094 00401103 00401104 00402010 00402011 0040A354",
     "institution": "00080080",
-    "organisation": "00081040 00100021 00101081 00102299 00120010 00120031 00120060 00120081 00321033 "
+    "organization": "00081040 00100021 00101081 00102299 00120010 00120031 00120060 00120081 00321033 "
     "00320012 00380011 00380061 00400031 00404036 0040A027 04000564 40080042 40080202",
     "place": "00102150 00102152 00321020 0038001E 00380300 00380400 00400011 00400243 00401005 00402009",
     "name": "0016004D 0074100C 00880910",
@@ -34,14 +34,14 @@ CODED: Final = {
     0x00401101: ("label", "name"),
     0x0040A088: ("label", "name"),
     0x0040A358: ("label", "name"),
-    0x00080082: ("label", "organisation"),
+    0x00080082: ("label", "organization"),
 }
 """Sequences whose codes identify a person or an organization -> categories of Code Value and Code Meaning."""
 _CONCEPTS: Final = {
     "id": "121020 121021 121022 121030",
     "label": "110119 121013 121016 128774",
     "name": "121008 121029 121114",
-    "organisation": "121009",
+    "organization": "121009",
     "place": "121017",
 }
 CONCEPT_CATEGORY: Final = {code: name for name, codes in _CONCEPTS.items() for code in codes.split()}

@@ -9,7 +9,7 @@ from medsanitize.sanitize.quarantine import Excluded, Quarantined
 
 WHOLE_SLIDE = "1.2.840.10008.5.1.4.1.1.77.1.6"
 """SOP Class UID of VL Whole Slide Microscopy Image Storage."""
-_LABELLED = frozenset(["LABEL", "OVERVIEW", "LOCALIZER"])
+_LABELED = frozenset(["LABEL", "OVERVIEW", "LOCALIZER"])
 _TISSUE = "VOLUME"
 _SMALL = "THUMBNAIL"
 
@@ -40,7 +40,7 @@ def exclude_non_tissue(texts: Mapping[str, str], rules: WholeSlides) -> None:
     if rules.action == "quarantine":
         raise Quarantined("slide")
     kind = _kind(texts)
-    if kind in _LABELLED or texts.get("SpecimenLabelInImage", "").strip().upper() == "YES":
+    if kind in _LABELED or texts.get("SpecimenLabelInImage", "").strip().upper() == "YES":
         raise Excluded("slide-picture")
     if kind == _SMALL and rules.thumbnail == "drop":
         raise Excluded("slide-picture")

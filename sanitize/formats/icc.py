@@ -141,8 +141,8 @@ def _transform(data: bytes) -> Iterator[tuple[int, int]]:
         if grid + 20 + entries <= len(data):
             yield grid + 20, grid + 20 + entries
     # B and M curves are on the side of the connection space, A curves on the side of the device.
-    colours, channels = (outputs, inputs) if data[:4] == b"mAB " else (inputs, outputs)
-    for at, curves in ((b_curves, colours), (m_curves, colours), (a_curves, channels)):
+    colors, channels = (outputs, inputs) if data[:4] == b"mAB " else (inputs, outputs)
+    for at, curves in ((b_curves, colors), (m_curves, colors), (a_curves, channels)):
         for _ in range(curves if at else 0):
             length = _curve(data[at:])
             if not length or at + length > len(data):

@@ -131,18 +131,18 @@ def write_pdf(pages: Sequence[Page]) -> bytes:
 def _page_objects(page: Page, first: int) -> list[bytes]:
     """Return the objects of a page, its content and its image, numbered from ``first``."""
     rows, columns = page.shape[:2]
-    grey = bool((page == page[..., :1]).all())
-    samples = page[..., 0] if grey else page
+    gray = bool((page == page[..., :1]).all())
+    samples = page[..., 0] if gray else page
     data = zlib.compress(np.ascontiguousarray(samples).tobytes(), 6)
     width, height = (f"{side / _DOTS:.1f}" for side in (columns, rows))
     content = f"q {width} 0 0 {height} 0 0 cm /P Do Q".encode("ascii")
-    colours = "DeviceGray" if grey else "DeviceRGB"
+    colors = "DeviceGray" if gray else "DeviceRGB"
     head = (
         f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {width} {height}] /Contents {first + 1} 0 R "
         f"/Resources << /XObject << /P {first + 2} 0 R >> >> >>"
     )
     picture = (
-        f"<< /Type /XObject /Subtype /Image /Width {columns} /Height {rows} /ColorSpace /{colours} "
+        f"<< /Type /XObject /Subtype /Image /Width {columns} /Height {rows} /ColorSpace /{colors} "
         f"/BitsPerComponent 8 /Filter /FlateDecode /Length {len(data)} >>"
     )
     return [

@@ -29,12 +29,12 @@ _MOST_TEXT = 1 << 16
 _LONGEST_NAME = 80
 
 _CARET = re.compile(r"[^\W\d_][\w'-]*(?:\^[^\W\d_][\w'.-]*)+")
-_LABELLED = re.compile(
+_LABELED = re.compile(
     r"(?i)\b(?:patient(?:[ '._-]*s)?(?:[ ._-]*name)?|name|physician|doctor|operator|author|photographer)\b"
     r"\s*[:=]\s*([^\W\d_][\w'., ^-]{2,60})"
 )
 _NUMBER = re.compile(r"\b(?:[A-Za-z]{1,6}[-_#:]?)?\d{5,14}\b")
-_LABELLED_NUMBER = re.compile(
+_LABELED_NUMBER = re.compile(
     r"(?i)\b(?:mrn|pid|acc(?:ession)?|patient[ _-]?id|id)\b(?:[ _-]*(?:no|number|nr))?[\s.:=#]+"
     r"((?=[\w-]*\d)[\w-]{4,24})"
 )
@@ -74,10 +74,10 @@ def _known(sort: str, text: str) -> Iterator[KnownValue]:
         yield KnownValue("name", text)
     if sort == "number" and any(map(str.isdigit, text)):
         yield KnownValue("id", text)
-    for found in (*_CARET.findall(text), *_LABELLED.findall(text)):
+    for found in (*_CARET.findall(text), *_LABELED.findall(text)):
         yield KnownValue("name", found.strip(" .,-"))
     # Any long number counts: a false identifier costs a word of text, a missed one is a leak.
-    for found in (*_NUMBER.findall(text), *_LABELLED_NUMBER.findall(text)):
+    for found in (*_NUMBER.findall(text), *_LABELED_NUMBER.findall(text)):
         yield KnownValue("id", found)
     for year, month, day in _DATE.findall(text):
         if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:

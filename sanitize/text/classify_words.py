@@ -21,7 +21,7 @@ _PARTICLES = frozenset(
 # Behind these a capital says nothing: German writes all nouns with one.
 _GERMAN = frozenset("von der den zu zum zur und".split())
 _BY = frozenset("by per von par por da af av door przez".split())
-_CENTRES = frozenset("center centre centers centro zentrum centrum".split())
+_CENTERS = frozenset("center centre centers centro zentrum centrum".split())
 _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
 _MOST_NAMES = 4
 _MOST_DIGITS = 2
@@ -188,7 +188,7 @@ def _is_institution(reading: TokenizedText, place: int) -> bool:
     if reading.words[place].kind is WordKind.INSTITUTION:
         return True
     # "Center" also means the middle of something: it needs a neighbor, as in "Medical Center".
-    if reading.words[place].folded not in _CENTRES:
+    if reading.words[place].folded not in _CENTERS:
         return False
     beside = [
         reading.words[other].folded for other in (place - 1, place + 1) if 0 <= other < len(reading.words)

@@ -102,7 +102,7 @@ class TextCleaner:
     def __init__(self, rules: TextSection) -> None:
         self._patterns = tuple(re.compile(pattern) for pattern in rules.patterns)
         self._entities = EntityFinder(rules.model)
-        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._analyse)
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._analyze)
 
     def clean(self, text: str, terms: KnownTerms) -> CleanedText:
         """Cut identifiers from ``text`` and keep the rest.
@@ -180,7 +180,7 @@ class TextCleaner:
 
     def _once(self, text: str, terms: KnownTerms) -> tuple[str, list[str], bool]:
         text, rules = _plain(text)
-        analysis = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._analyse(text)
+        analysis = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._analyze(text)
         known = find_known_identifiers(text, terms)
         if not known and not analysis.cuts:
             return text, rules, False
@@ -203,13 +203,13 @@ class TextCleaner:
         claimed = _merged((cut.start, cut.end) for cut in spans)
         for place, word in enumerate(reading.words):
             if _meets(word.start, word.end, claimed):
-                reading.cut[place] = "recognised"
+                reading.cut[place] = "recognized"
             # A unit such as "mgycm" is in no vocabulary, but part of a quantity.
             elif word.kind is WordKind.UNKNOWN and _inside(word.start, word.end, quantified):
                 reading.words[place] = replace(word, kind=WordKind.TERM)
         return reading, spans, quantified
 
-    def _analyse(self, text: str) -> _Analysis:
+    def _analyze(self, text: str) -> _Analysis:
         reading, spans, quantified = self._read(text)
         classify_words(reading)
         cuts = [*spans, *_cuts_of(reading), *_numbers(reading, quantified), *_codes(reading, quantified)]
@@ -287,7 +287,7 @@ def _inside(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
 
 def _cuts_of(reading: TokenizedText) -> Iterator[TextCut]:
     for place, rule in reading.cut.items():
-        if rule != "recognised":
+        if rule != "recognized":
             word = reading.words[place]
             foreign = rule == "unknown-word" and _FOREIGN.search(word.text)
             yield TextCut(word.start, word.end, "language" if foreign else rule)

@@ -41,7 +41,7 @@ RULES: Final = {
     "address": "known-address",
     "place": "known-address",
     "institution": "known-institution",
-    "organisation": "known-institution",
+    "organization": "known-institution",
     "text": "known-text",
 }
 

@@ -168,8 +168,8 @@ def _engine_of(folder: Path) -> Any:
     if "ner" in pipeline.pipe_names:
         pipeline.disable_pipes(*(name for name in _UNNEEDED if name in pipeline.pipe_names))
     registry = RecognizerRegistry(supported_languages=[_LANGUAGE])
-    for recogniser in _recognisers():
-        registry.add_recognizer(recogniser)
+    for recognizer in _recognizers():
+        registry.add_recognizer(recognizer)
     registry.add_nlp_recognizer(engine)
     no_context: Any = _NoContext()
     return AnalyzerEngine(
@@ -203,7 +203,7 @@ class _NoContext:
         return raw_results
 
 
-def _recognisers() -> list[Any]:
+def _recognizers() -> list[Any]:
     """Return presidio's recognizers for phone numbers and for numbers with a check digit or fixed form."""
     from presidio_analyzer import predefined_recognizers as own
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Colours = NDArray[np.uint8]
+    Colors = NDArray[np.uint8]
     """Rows x columns x red, green, blue."""
 
 Area = tuple[int, int, int, int]
@@ -158,13 +158,13 @@ def macro_page(dialect: Dialect, macro: MacroImage, also: dict[int, FieldValue])
 # -- reading ------------------------------------------------------------------------------
 
 
-def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colours | None:
+def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colors | None:
     """Decode an image to RGB; None if it is too large, of an unexpected form or not decodable."""
     try:
         if isinstance(source, bytes):
             parse_jpeg_header(source)
-            return _colours(source, "JPEG", most)
-        return _colours(_alone(tiff, source), "TIFF", most)
+            return _colors(source, "JPEG", most)
+        return _colors(_alone(tiff, source), "TIFF", most)
     except Quarantined:
         return None
 
@@ -201,7 +201,7 @@ def _bytes(data: Buffer, piece: bytes | Copy) -> bytes:
     return bytes(data[piece.offset : piece.offset + min(piece.length, _MOST_BYTES + 1)])
 
 
-def _colours(data: bytes, form: str, most: int = _MOST_PIXELS) -> Colours | None:
+def _colors(data: bytes, form: str, most: int = _MOST_PIXELS) -> Colors | None:
     """Decode an image file to RGB; None if that fails or it has more than ``most`` pixels."""
     import numpy as np
     from PIL import Image
@@ -236,7 +236,7 @@ def _end(share: float, side: int) -> int:
     return side if share == 1 else floor(share * side / _CELL) * _CELL
 
 
-def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
+def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
     """Return the kept region as a JPEG without legible text, and the number of areas that were blanked."""
     import numpy as np
     from medsanitize.sanitize.formats.dicom.image_pixel import snap_area
@@ -258,7 +258,7 @@ def _without_text(picture: Colours, kept: Area) -> tuple[bytes, int]:
     raise Quarantined("burned-in-text-remains", "pixels")
 
 
-def _encoded(picture: Colours, mask: NDArray[np.bool_]) -> bytes:
+def _encoded(picture: Colors, mask: NDArray[np.bool_]) -> bytes:
     """Return a JPEG of what the mask keeps, black elsewhere."""
     import numpy as np
     from PIL import Image
@@ -270,9 +270,9 @@ def _encoded(picture: Colours, mask: NDArray[np.bool_]) -> bytes:
     return out.getvalue()
 
 
-def _shown(data: bytes, mask: NDArray[np.bool_]) -> Colours:
+def _shown(data: bytes, mask: NDArray[np.bool_]) -> Colors:
     """Decode a JPEG as a viewer will and require that it is black where the mask keeps nothing."""
-    shown = _colours(data, "JPEG")
+    shown = _colors(data, "JPEG")
     if shown is None or shown.shape[:2] != mask.shape or shown[~mask].any():
         raise Quarantined("pixels-not-rewritten", "pixels")
     return shown

@@ -18,7 +18,7 @@ class SlideFormat(Protocol):
     def NAME(self) -> str:
         """Name of the format in the manifest."""
 
-    def recognises(self, view: SlideView, /) -> bool:
+    def recognizes(self, view: SlideView, /) -> bool:
         """Return whether the slide has this format; must be cheap, as every format is tried in turn."""
 
     def plan_edits(self, view: SlideView, rules: WholeSlides, name: SlideName, /) -> EditPlan:
@@ -67,7 +67,7 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
 
 
 def _format_of(view: SlideView) -> SlideFormat | None:
-    return next((one for one in _formats() if one.recognises(view)), None)
+    return next((one for one in _formats() if one.recognizes(view)), None)
 
 
 @cache

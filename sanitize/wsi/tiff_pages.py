@@ -187,7 +187,7 @@ def _profile(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner) -> d
         return {}
     sound = field.type in _BYTES and field.count <= _MOST_OF_PROFILE
     clean = reduce_profile(tiff.raw(field)) if sound else None
-    cleaner.count("C:colour-profile" if clean else "X:colour-profile")
+    cleaner.count("C:color-profile" if clean else "X:color-profile")
     return {_PROFILE: FieldValue(7, len(clean), clean)} if clean else {}
 
 

@@ -94,7 +94,7 @@ def planted_pngs() -> dict[str, bytes]:
         "behind the end": encoded(scene(), "PNG") + RAW,
         "behind the rows": png_with_stream("rows"),
         "behind the stream": png_with_stream("stream"),
-        "unused colours": png_with_palette(),
+        "unused colors": png_with_palette(),
     }
 
 

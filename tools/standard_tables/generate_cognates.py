@@ -123,7 +123,7 @@ ROMANCE_SPELLINGS = {
     ("pt", "es"): r"lh>j nh>ñ",
     ("pt", "it"): r"lh>gli nh>gn ct>tt ç>z",
 }
-NEIGHBOURS = {
+NEIGHBORS = {
     "cs": "pl",
     "da": "nb sv de",
     "de": "nl",
@@ -138,7 +138,7 @@ NORDIC = r"ø>ö æ>ä"
 DANISH = r"ö>ø ä>æ t(?=[aeio])>d k(?=[aeio])>g p(?=[aeio])>b øy>øj ei>ej"
 # Shorter stems give mostly chance words; longer neighbors are compounds.
 SHORTEST_STEM = 3
-LONGEST_NEIGHBOUR = 15
+LONGEST_NEIGHBOR = 15
 # Each rule may double the number of spellings.
 MOST_SPELLINGS = 40
 
@@ -153,7 +153,7 @@ def cognates(language: str, lists: Mapping[str, frozenset[str]]) -> frozenset[st
     lists : mapping of str to frozenset of str
         Word lists by language.
     """
-    tried = {*_from_english(language, lists["en"]), *_from_neighbours(language, lists)}
+    tried = {*_from_english(language, lists["en"]), *_from_neighbors(language, lists)}
     return frozenset(
         form for one in sorted(tried) for form in _accented(one, language) if is_word(form, language)
     )
@@ -172,15 +172,15 @@ def _from_english(language: str, english: Iterable[str]) -> Iterator[str]:
                 yield from _spelt(stem + row[place], SPELLINGS.get(language, ""))
 
 
-def _from_neighbours(language: str, lists: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def _from_neighbors(language: str, lists: Mapping[str, frozenset[str]]) -> Iterator[str]:
     if language in ROMANCE:
         for other in ROMANCE:
             if other != language:
                 yield from _romance(language, other, lists[other])
     rules = {"sv": NORDIC, "da": DANISH}.get(language, "")
-    for other in NEIGHBOURS.get(language, "").split():
+    for other in NEIGHBORS.get(language, "").split():
         for word in lists[other]:
-            if len(word) <= LONGEST_NEIGHBOUR:
+            if len(word) <= LONGEST_NEIGHBOR:
                 yield from _spelt(word, rules)
 
 

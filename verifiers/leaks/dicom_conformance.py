@@ -36,7 +36,7 @@ _TRAILING_PADDING: Final = 0xFFFCFFFC
 _CODING_SCHEMES: Final = ("2.16.840.1.113883.", "1.2.840.113556.")
 _SCHEME_UIDS: Final = frozenset([0x0008010C, 0x00089123])
 """Coding Scheme UID and Creator-Version UID identify a scheme or software, so short roots are allowed."""
-_ORGANISATION: Final = re.compile(rb"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
+_ORGANIZATION: Final = re.compile(rb"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
 _DIRECT: Final = frozenset(
     [0x00100010, 0x00101000, 0x00101001, 0x00101005, 0x00101040, 0x00101060, 0x00102154]
 )
@@ -125,7 +125,7 @@ def check_elements(parsed: Parsed, expected: Expected) -> tuple[list[Finding], l
                 expected.uid_prefix is not None
                 and value
                 and not _is_uid_expected(value, prefix, expected.kept_uids)
-                and not (tag in _SCHEME_UIDS and _ORGANISATION.fullmatch(value))
+                and not (tag in _SCHEME_UIDS and _ORGANIZATION.fullmatch(value))
             ):
                 findings.append(Finding(path(index), "audit:uid"))
         elif vr == b"PN" and tag not in expected.kept_attributes:

@@ -39,7 +39,7 @@ _OTHER_ENCODINGS: Final = (
 _WORDS: Final = re.compile(r"[^\W_]+")
 
 
-def normalise(data: bytes) -> bytes:
+def normalize(data: bytes) -> bytes:
     """Convert ASCII letters to lower case, and remove NUL and separators."""
     return data.translate(LOWER, DELETED)
 
@@ -92,7 +92,7 @@ def spellings(known: KnownValue, vocabulary: frozenset[str]) -> frozenset[bytes]
 
 def _encoded(text: str) -> Iterator[bytes]:
     if text.isascii():
-        yield normalise(text.encode("ascii"))
+        yield normalize(text.encode("ascii"))
         return
     for form in {text, text.lower(), text.upper(), text.title(), fold(text)}:
         latin = form.isascii() or all(ord(char) < 256 for char in form)
@@ -102,7 +102,7 @@ def _encoded(text: str) -> Iterator[bytes]:
                 raw = "\n".join(form.split("\n")).encode(encoding)
             except UnicodeEncodeError:
                 continue
-            if len(pattern := normalise(raw)) >= MIN_NAME:
+            if len(pattern := normalize(raw)) >= MIN_NAME:
                 yield pattern
 
 
@@ -145,7 +145,7 @@ def _unmarked(name: str) -> set[tuple[str, ...]]:
 
 
 def _ids(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
-    plain = normalise(value.encode("utf-8", "replace")).decode("utf-8", "replace")
+    plain = normalize(value.encode("utf-8", "replace")).decode("utf-8", "replace")
     # Dates and repeated digits are too common in other attributes.
     common = len(set(plain)) < 3 or is_date(plain) or plain in vocabulary
     if len(plain) >= MIN_ID and any(char.isdigit() for char in plain) and not common:
@@ -166,5 +166,5 @@ def _phrases(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
     tokens = words(value)
     if all(token in vocabulary or len(token) < 3 for token in tokens):
         return
-    if len(normalise(value.encode("utf-8", "replace"))) >= MIN_PHRASE:
+    if len(normalize(value.encode("utf-8", "replace"))) >= MIN_PHRASE:
         yield value

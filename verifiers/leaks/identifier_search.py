@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from medsanitize.sanitize.context import KnownValue
-from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalise, spellings
+from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalize, spellings
 from medsanitize.verifiers.leaks.prefilter import byte_table, candidate_runs
 
 # Construction memory grows with the patterns of one automaton, search time with the number of automata.
@@ -154,7 +154,7 @@ class IdentifierSearch:
 
     def _could_stand_in(self, pieces: Iterable[bytes], table: bytes) -> bool:
         """Whether a value can occur in the pieces that the prefilter kept."""
-        left = normalise(bytes([table.index(0)]).join(set(pieces)))  # tables of JPEG tiles repeat
+        left = normalize(bytes([table.index(0)]).join(set(pieces)))  # tables of JPEG tiles repeat
         return any(one.find_matches_as_indexes(left, overlapping=True) for one, _ in self._built())
 
     def _letters(self) -> bytes | None:
@@ -175,7 +175,7 @@ class IdentifierSearch:
         joined = copy(self)
         joined._words, joined._table = {}, _UNKNOWN
         for word in words:
-            joined._words.setdefault(normalise(word), set()).add(word)
+            joined._words.setdefault(normalize(word), set()).add(word)
         if not joined._words:
             return self
         if len(self._patterns) + len(joined._words) <= _FEW_PATTERNS:
@@ -201,7 +201,7 @@ class IdentifierSearch:
         return self._automata
 
     def _in_chunk(self, chunk: bytes, offset: int) -> Iterator[IdentifierHit]:
-        haystack = normalise(chunk)
+        haystack = normalize(chunk)
         origin: Any = None
         for automaton, rules in self._built():
             for pattern, start, end in automaton.find_matches_as_indexes(haystack, overlapping=True):
@@ -351,8 +351,8 @@ def _at(buffer: bytes | mmap.mmap, place: int, low: int, high: int) -> bytes:
     return bytes(buffer[place : place + 1]) if low <= place < high else b""
 
 
-def _decimal(neighbours: bytes) -> bool:
-    return neighbours[:1] == b"." and neighbours[1:2].isdigit()
+def _decimal(neighbors: bytes) -> bool:
+    return neighbors[:1] == b"." and neighbors[1:2].isdigit()
 
 
 def is_registered(uid: str) -> bool:

@@ -24,7 +24,7 @@ from medsanitize.sanitize.wsi.vendors.generic import read_mpp
 NAME = "akoya"
 _SOFTWARE, _ROOT = 305, "PerkinElmer-QPI-ImageDescription"
 _KEPT_TYPES = frozenset(["FullResolution", "ReducedResolution"])
-_COLOUR = re.compile(r"\d{1,3},\d{1,3},\d{1,3}")
+_COLOR = re.compile(r"\d{1,3},\d{1,3},\d{1,3}")
 _OBJECTIVE = re.compile(r"(\d{1,3}(?:\.\d)?)x")
 _FLAG = re.compile(r"True|False", re.IGNORECASE)
 _FORMS = {
@@ -33,12 +33,12 @@ _FORMS = {
     "IsUnmixedComponent": _FLAG,
     "ExposureTime": NUMBER,
     "SignalUnits": NUMBER,
-    "Color": _COLOUR,
+    "Color": _COLOR,
     "Objective": _OBJECTIVE,
 }
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the first description is a QPI description."""
     if not looks_like_tiff(view.data):
         return False

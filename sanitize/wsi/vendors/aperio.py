@@ -34,7 +34,7 @@ _MACRO = 9
 _LABEL_OR_MACRO = frozenset([1, _MACRO])
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the first description begins with ``Aperio``."""
     return view.said(DESCRIPTION).startswith("Aperio")
 

@@ -27,7 +27,7 @@ _PATH = re.compile(r"<(?:\w+:)?Path[^<>]*>(.*?)</(?:\w+:)?Path\s*>", re.DOTALL)
 _VERBATIM = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the file is an XML image list and has the suffix ``.afi`` or names an SVS."""
     # NUL bytes are removed so that one comparison serves UTF-8 and UTF-16.
     head = bytes(view.data[:_HEAD]).replace(b"\0", b"").lstrip(_BEFORE_TEXT)
@@ -115,7 +115,7 @@ def _leaves(path: str) -> bool:
 
 def _channel(view: SlideView, file: int, rules: WholeSlides, name: SlideName) -> EditPlan:
     alone = SlideView((view.files[file],), view.untouched)
-    if not aperio.recognises(alone):
+    if not aperio.recognizes(alone):
         raise Quarantined("slide-not-supported", "structure")
     return aperio.plan_edits(alone, rules, name)
 

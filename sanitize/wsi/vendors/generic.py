@@ -15,11 +15,11 @@ from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.sanitize.wsi.tiff_pages import copy_page, is_reduction, read_shape
 
 NAME = "generic-tiff"
-_MICROMETRES = {2: 25400.0, 3: 10000.0}
+_MICROMETERS = {2: 25400.0, 3: 10000.0}
 """Micrometers per ResolutionUnit (tag 296): inch, centimeter."""
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the file is a TIFF whose first page is tiled; to be tried after all vendors."""
     return looks_like_tiff(view.data) and read_shape(*_first(view)).tiled
 
@@ -73,7 +73,7 @@ def read_mpp(tiff: PyramidTiff, directory: Directory) -> float | None:
     """Return micrometers per pixel from XResolution, None if it is absent or has no unit."""
     field = directory.fields.get(282)
     # TIFF 6.0: without the tag, the unit is the inch.
-    unit = _MICROMETRES.get(tiff.number(directory, 296, 2) or 0)
+    unit = _MICROMETERS.get(tiff.number(directory, 296, 2) or 0)
     if field is None or (field.type, field.count) != (5, 1) or unit is None:
         return None
     over, under = struct.unpack(tiff.dialect.order + "II", tiff.raw(field))

@@ -31,7 +31,7 @@ _MODELS = ("NanoZoomer", "C9600-12", "C10730-12", "C12740", "C13210", "C13220", 
 _COUNT = "C:slide-description"
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the TIFF is of the NDPI variant."""
     return looks_like_tiff(view.data) and view.tiff.dialect.kind == "ndpi"
 

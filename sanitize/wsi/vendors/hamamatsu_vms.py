@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?")
 _MOST_BYTES = 1 << 20
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the file is the INI file of a VMS slide."""
     head = bytes(view.data[:4096])
     return _SECTION.encode() in head.splitlines()[:3] or head.startswith(_SECTION.encode())

@@ -57,7 +57,7 @@ class _Image:
     dimensions: tuple[tuple[int, dict[str, str]], ...]
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the first description is Leica's XML."""
     return "http://www.leica-microsystems.com/scn/" in view.said(DESCRIPTION)[:4096]
 

@@ -103,7 +103,7 @@ class _Layer:
     pieces: tuple[Piece, ...]
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the folder of the slide contains Slidedat.ini."""
     return any(file.name.rpartition("/")[2] == _INI for file in view.files[1:])
 

@@ -82,7 +82,7 @@ class _Block:
     planes: dict[str, str]
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the first description is OME-XML and the first page is tiled."""
     named = "openmicroscopy.org/Schemas/OME" in view.said(DESCRIPTION)
     return named and read_shape(view.tiff, view.tiff.directories[0]).tiled

@@ -59,7 +59,7 @@ _TAGS = {
 }
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether Software begins with ``Philips`` and the first description is Philips's XML."""
     return view.said(_SOFTWARE).startswith("Philips") and "DPUfsImport" in view.said(DESCRIPTION)
 

@@ -28,7 +28,7 @@ _KEPT = {
 }
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether Software begins with ``MedScan``."""
     return view.said(_SOFTWARE).startswith("MedScan")
 

@@ -70,7 +70,7 @@ _ENCODE = AllowedElement(
 )
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the first page contains iScan XML."""
     if not looks_like_tiff(view.data):
         return False

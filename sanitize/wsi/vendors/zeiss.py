@@ -47,7 +47,7 @@ _BYTES = {0: 1, 1: 2, 2: 4, 3: 3, 4: 6, 8: 12, 9: 4, 10: 8, 12: 4}
 """Bytes per pixel of each CZI pixel type."""
 _ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
 _WORD = re.compile(r"Gray8|Gray16|Gray32Float|Bgr24|Bgr48|Bgr96Float|Bgra32")
-_COLOUR = re.compile(r"#[0-9A-Fa-f]{6,8}")
+_COLOR = re.compile(r"#[0-9A-Fa-f]{6,8}")
 _AXIS = re.compile(r"[XYZ]")
 # Channel names are free text that a user enters: only common ones are kept.
 _CHANNEL_NAMES = re.compile(
@@ -62,7 +62,7 @@ _CHANNEL = AllowedElement(
     children={
         "PixelType": AllowedElement(text=_WORD),
         "ComponentBitCount": _NUMBER,
-        "Color": AllowedElement(text=_COLOUR),
+        "Color": AllowedElement(text=_COLOR),
     },
 )
 _DOCUMENT = AllowedElement(
@@ -108,7 +108,7 @@ _DOCUMENT = AllowedElement(
 )
 
 
-def recognises(view: SlideView) -> bool:
+def recognizes(view: SlideView) -> bool:
     """Return whether the file begins like a CZI."""
     return looks_like_czi(view.data)
 

@@ -380,7 +380,7 @@ def test_color_images_are_rejected(recipe: Recipe, tmp_path: Path) -> None:
     images = {f"{number}.png": picture(number, 0) for number in range(4)}
     images["0.png"] = Image.merge("RGB", [picture(channel, 0) for channel in range(3)])
     small_table(tmp_path, images, 4)
-    with pytest.raises(UsageError, match="slides or pictures in colour"):
+    with pytest.raises(UsageError, match="slides or pictures in color"):
         train(tmp_path, tmp_path / "model", recipe, column=None)
 
 

@@ -300,8 +300,8 @@ def test_the_error_for_an_unreadable_image_contains_no_name(place: Path) -> None
 
 def test_a_color_image_cannot_be_explained(place: Path, tmp_path: Path) -> None:
     draw = np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)
-    Image.fromarray(draw).save(tmp_path / "colour.png")
-    code, found = call(place, image=tmp_path / "colour.png")
+    Image.fromarray(draw).save(tmp_path / "color.png")
+    code, found = call(place, image=tmp_path / "color.png")
     assert code == 2
     assert "made for radiographs" in found["message"]
 

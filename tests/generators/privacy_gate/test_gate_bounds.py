@@ -16,7 +16,7 @@ from medsanitize.generators.privacy_gate.decide import decide_verdict, rate
 from medsanitize.generators.privacy_gate.extraction_attack import extraction
 from medsanitize.generators.privacy_gate.matched_samples import match_samples
 from medsanitize.generators.privacy_gate.membership_inference import likelihood_ratio, membership_inference
-from medsanitize.generators.privacy_gate.nearest_neighbour_test import nearest_neighbor_test
+from medsanitize.generators.privacy_gate.nearest_neighbor_test import nearest_neighbor_test
 from medsanitize.generators.privacy_gate.parameters import (
     CLAIMED,
     LABEL,

@@ -14,7 +14,7 @@ from medsanitize.generators.quality.interval import mean_of
 from medsanitize.generators.quality.logistic_regression import fit_softmax
 from medsanitize.generators.quality.metrics import Quality, Sample, quality
 from medsanitize.generators.quality.precision_recall import closest, fidelity, reaches
-from medsanitize.generators.quality.quality_report import neighbours_section, quality_section
+from medsanitize.generators.quality.quality_report import neighbors_section, quality_section
 from medsanitize.generators.quality.ssim import ssim
 from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.html.page import Page, render_page
@@ -280,8 +280,8 @@ def test_without_two_classes_agreement_is_not_run_with_a_reason(
 @pytest.mark.parametrize(
     ("real", "synthetic", "message"),
     [
-        (images(8, 0), images(8, 0, 24), "not grey squares of one size"),
-        (images(8, 0), images(8, 0)[:, :12], "not grey squares of one size"),
+        (images(8, 0), images(8, 0, 24), "not gray squares of one size"),
+        (images(8, 0), images(8, 0)[:, :12], "not gray squares of one size"),
         (images(8, 0, 8), images(8, 0, 8), "fewer than 11 pixels"),
         (images(8, 0), images(5, 0), "one side has 5"),
     ],
@@ -300,6 +300,6 @@ def test_the_quality_section_contains_no_images(found: Quality) -> None:
 
 
 def test_the_neighbor_section_states_that_it_contains_phi() -> None:
-    section = neighbours_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Cancellation())
+    section = neighbors_section(Sample(images(8, 0)), Sample(images(9, 1)), NoProgress(), Cancellation())
     assert len(section.pictures) == 8
     assert "never publish" in section.text[0]

@@ -56,7 +56,7 @@ def test_kept_slide_content_passes_both_audits_and_is_in_the_manifest(tmp_path: 
 
     (row,) = read_rows(policy.output)
     assert audit_release(policy.output).findings == ()
-    assert {"C:slide-label", "C:colour-profile", "K:tile-metadata"} <= set(json.loads(row.rules))
+    assert {"C:slide-label", "C:color-profile", "K:tile-metadata"} <= set(json.loads(row.rules))
     with openslide.OpenSlide(policy.output / row.path) as slide:
         assert set(slide.associated_images) == {"label"}
         assert slide.color_profile is not None

@@ -163,9 +163,9 @@ def test_lines_are_kept_or_blanked_as_decided_in_the_review(still: Callable[...,
 def test_a_name_in_a_baseline_jpeg_is_blanked_block_by_block(still: Callable[..., Dataset], run: Run) -> None:
     source = still(NAME)
     frame = source.pixel_array.astype(np.float32)
-    grey = (frame * (255 / frame.max())).astype(np.uint8)
+    gray = (frame * (255 / frame.max())).astype(np.uint8)
     stream = BytesIO()
-    Pictures.fromarray(grey).save(stream, "JPEG", quality=90)
+    Pictures.fromarray(gray).save(stream, "JPEG", quality=90)
     source.BitsAllocated, source.BitsStored, source.HighBit, source.PixelRepresentation = 8, 8, 7, 0
     source.PixelData = encapsulate([stream.getvalue()])
     source["PixelData"].VR = "OB"

@@ -12,8 +12,8 @@ class Names:
     def identifying(self, text: str, terms: frozenset[str], *, noisy: bool) -> bool:
         assert noisy
         words = text.upper().replace(":", " : ").split()
-        labelled = "NAME :" in " ".join(words) and len(words) > 2
-        return labelled or "ANNA LEE" in " ".join(words) or any(word in terms for word in words)
+        labeled = "NAME :" in " ".join(words) and len(words) > 2
+        return labeled or "ANNA LEE" in " ".join(words) or any(word in terms for word in words)
 
 
 def line(text: str, left: int, top: int, *, width: int = 0, height: int = 12, score: float = 0.95) -> TextBox:

@@ -257,15 +257,15 @@ def test_a_palette_image_is_blanked_with_its_darkest_color(blank: Run) -> None:
 
 
 def test_color_by_plane_is_preserved(real: Real, blank: Run) -> None:
-    colours = real("examples_rgb_color.dcm").pixel_array
-    raw = colours.transpose(2, 0, 1).tobytes()
+    colors = real("examples_rgb_color.dcm").pixel_array
+    raw = colors.transpose(2, 0, 1).tobytes()
     source = with_pixels(real("examples_rgb_color.dcm"), raw, PlanarConfiguration=1)
 
     _, out = blank(source)
 
     released = pydicom.dcmread(BytesIO(out))
     assert released.PlanarConfiguration == 1
-    assert_blanked(colours[None], released.pixel_array[None])
+    assert_blanked(colors[None], released.pixel_array[None])
 
 
 def test_packed_bits_of_neighboring_frames_are_separated(real: Real, blank: Run) -> None:
@@ -281,8 +281,8 @@ def test_packed_bits_of_neighboring_frames_are_separated(real: Real, blank: Run)
 
 
 def test_odd_frames_in_big_endian_words_are_read_in_order(real: Real, blank: Run) -> None:
-    colours = np.random.default_rng(6).integers(0, 256, (2, 31, 33, 3), np.uint8)
-    flat = colours.tobytes()
+    colors = np.random.default_rng(6).integers(0, 256, (2, 31, 33, 3), np.uint8)
+    flat = colors.tobytes()
     words = np.frombuffer(flat + b"\0" * (len(flat) & 1), "<u2").astype(">u2").tobytes()
     source = with_pixels(
         real("SC_rgb_small_odd_big_endian.dcm"), words, Rows=31, Columns=33, NumberOfFrames=2
@@ -293,7 +293,7 @@ def test_odd_frames_in_big_endian_words_are_read_in_order(real: Real, blank: Run
 
     released = pydicom.dcmread(BytesIO(out))
     swapped = np.frombuffer(released.PixelData, ">u2").astype("<u2").tobytes()[: len(flat)]
-    assert_blanked(colours, np.frombuffer(swapped, np.uint8).reshape(colours.shape))
+    assert_blanked(colors, np.frombuffer(swapped, np.uint8).reshape(colors.shape))
 
 
 def test_float_pixels_are_blanked_with_their_minimum(real: Real, blank: Run) -> None:
@@ -362,15 +362,15 @@ def test_lossless_jpeg_of_any_precision_keeps_its_syntax(
 @pytest.mark.parametrize("last", ["57", "70", "80", "90"])
 def test_color_images_keep_their_lossless_syntax(last: str, real: Real, blank: Run) -> None:
     source = real("examples_rgb_color.dcm")
-    colours = source.pixel_array
+    colors = source.pixel_array
     uid = f"1.2.840.10008.1.2.4.{last}"
-    source = compressed(source, uid, FrameHeader(240, 320, 3, 8, process=0xC3), colours)
+    source = compressed(source, uid, FrameHeader(240, 320, 3, 8, process=0xC3), colors)
 
     _, out = blank(source)
 
     released = pydicom.dcmread(BytesIO(out))
     assert released.file_meta.TransferSyntaxUID == uid
-    assert_blanked(colours[None], samples(released))
+    assert_blanked(colors[None], samples(released))
 
 
 def test_high_throughput_frames_are_stored_decoded(real: Real, blank: Run) -> None:

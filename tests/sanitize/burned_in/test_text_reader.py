@@ -33,8 +33,8 @@ def reader() -> TextReader:
 def _slice() -> Image.Image:
     dataset = pydicom.dcmread(str(get_testdata_file("MR_small.dcm", download=False)))
     values = pixel_array(dataset).astype(float)
-    grey = np.clip((values - values.min()) / np.ptp(values) * 200, 0, 255).astype(np.uint8)
-    return Image.fromarray(grey)
+    gray = np.clip((values - values.min()) / np.ptp(values) * 200, 0, 255).astype(np.uint8)
+    return Image.fromarray(gray)
 
 
 def anatomy(rows: int = 320, columns: int = 320) -> Frame:

@@ -168,14 +168,14 @@ def test_lines_of_the_text_layer_are_found_at_their_position(rotate: int) -> Non
 
 def test_written_pages_reproduce_every_pixel() -> None:
     made = np.random.default_rng(0).integers(0, 255, (120, 81, 3), dtype=np.uint8)
-    grey = np.repeat(made[..., :1], 3, axis=2)
+    gray = np.repeat(made[..., :1], 3, axis=2)
 
-    document = write_pdf([made, grey])
+    document = write_pdf([made, gray])
 
-    assert is_pictures_only(document, [made, grey])
-    assert not is_pictures_only(document, [grey, made])
+    assert is_pictures_only(document, [made, gray])
+    assert not is_pictures_only(document, [gray, made])
     assert not is_pictures_only(pdf("Lung"), [render_pdf(pdf("Lung"), MOST)[0].picture])
-    assert document == write_pdf([made, grey])
+    assert document == write_pdf([made, gray])
 
 
 def test_large_pages_are_downsampled_and_too_many_pages_are_quarantined() -> None:

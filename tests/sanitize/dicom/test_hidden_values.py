@@ -81,8 +81,8 @@ def test_palettes_of_real_files_are_unchanged(real: Real, release: Release) -> N
 
     _, _, released = release(before)
 
-    for colour in ("Red", "Green", "Blue"):
-        keyword = f"{colour}PaletteColorLookupTableData"
+    for color in ("Red", "Green", "Blue"):
+        keyword = f"{color}PaletteColorLookupTableData"
         assert released[keyword].value == real("examples_palette.dcm")[keyword].value
 
 

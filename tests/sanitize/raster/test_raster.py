@@ -115,7 +115,7 @@ def test_no_pixel_changes(name: str) -> None:
 # Inside of decoder input: only a reader that decodes notices the excess.
 HIDDEN_FROM_AUDIT = frozenset(
     [
-        *("PNG cHRM", "PNG gAMA", "PNG pHYs", "PNG sBIT", "PNG suggested palette", "PNG unused colours"),
+        *("PNG cHRM", "PNG gAMA", "PNG pHYs", "PNG sBIT", "PNG suggested palette", "PNG unused colors"),
         *("JPEG unused table", "JPEG behind the last block", "JPEG behind a progressive scan"),
         *("TIFF resolution", "TIFF packed"),
     ]

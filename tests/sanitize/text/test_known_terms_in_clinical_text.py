@@ -67,7 +67,7 @@ CLINICAL = tuple(
         ),
         *(
             ("institution", "General Hospital"),
-            ("organisation", "Radiology"),
+            ("organization", "Radiology"),
             ("place", "US"),
             ("address", "5 The Street"),
         ),

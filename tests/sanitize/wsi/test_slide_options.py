@@ -25,7 +25,7 @@ NAME = SlideName("2.25.98765432109876543210987654321098765432", b"k" * 32)
 REPLACED = WholeSlides(label="replace")
 SEGMENTS = WholeSlides(tile_metadata="keep")
 PROFILES = WholeSlides(icc_profile="keep")
-LABELLED = ("aperio", "aperio-gt450", "philips")
+LABELED = ("aperio", "aperio-gt450", "philips")
 
 
 def saved(source: SlideView, rules: WholeSlides, folder: Path, *, metadata: bool = False) -> StagedSlide:
@@ -54,7 +54,7 @@ def profiled() -> SlideView:
     return slides.view(("x.tif", slides.tiff(slides.CLASSIC, pages)))
 
 
-@pytest.mark.parametrize("vendor", LABELLED)
+@pytest.mark.parametrize("vendor", LABELED)
 def test_a_viewer_shows_a_regenerated_label(vendor: str, tmp_path: Path) -> None:
     staged = saved(slides.MAKERS[vendor](), REPLACED, tmp_path)
 
@@ -64,7 +64,7 @@ def test_a_viewer_shows_a_regenerated_label(vendor: str, tmp_path: Path) -> None
     assert label.getextrema() == (0, 255)
 
 
-@pytest.mark.parametrize("vendor", LABELLED)
+@pytest.mark.parametrize("vendor", LABELED)
 def test_a_regenerated_label_passes_the_audit(vendor: str, tmp_path: Path) -> None:
     assert audited(saved(slides.MAKERS[vendor](), REPLACED, tmp_path)) == set()
 
@@ -76,7 +76,7 @@ def test_a_label_that_shows_another_name_is_found(tmp_path: Path) -> None:
     assert "audit:picture" in audited(StagedSlide(other, staged.sha256, staged.stated))
 
 
-@pytest.mark.parametrize("vendor", LABELLED)
+@pytest.mark.parametrize("vendor", LABELED)
 def test_a_slide_with_a_new_label_is_released_unchanged(vendor: str) -> None:
     source = slides.MAKERS[vendor]()
     ((suffix, once),) = slides.written(source, plan_edits(source, REPLACED, NAME)).items()
@@ -96,7 +96,7 @@ def test_a_single_level_without_thumbnail_gets_no_label_that_readers_would_misre
         assert not slide.associated_images
 
 
-@pytest.mark.parametrize("vendor", sorted(set(slides.MAKERS) - {*LABELLED, "afi"}))
+@pytest.mark.parametrize("vendor", sorted(set(slides.MAKERS) - {*LABELED, "afi"}))
 def test_other_formats_drop_the_label(vendor: str) -> None:
     source = slides.MAKERS[vendor]()
 
@@ -189,4 +189,4 @@ def test_an_invalid_color_profile_is_removed() -> None:
     page.values[34675] = FieldValue(7, 200, bytes(200))
     source = slides.view(("x.tif", slides.tiff(slides.CLASSIC, [page])))
 
-    assert plan_edits(source, PROFILES, NAME).rules["X:colour-profile"] == 1
+    assert plan_edits(source, PROFILES, NAME).rules["X:color-profile"] == 1

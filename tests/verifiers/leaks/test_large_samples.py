@@ -23,7 +23,7 @@ CHANCE = np.random.default_rng(4711)
 GROUNDS = {
     "black": np.zeros(CHUNK, "<u2"),
     "dark": CHANCE.integers(48, 122, CHUNK).astype("<u2"),
-    "grey": CHANCE.integers(300, 4000, CHUNK).astype("<u2"),
+    "gray": CHANCE.integers(300, 4000, CHUNK).astype("<u2"),
     "half black": np.where(np.arange(CHUNK) % 4096 < 2048, 0, CHANCE.integers(0, 500, CHUNK)).astype("<u2"),
 }
 

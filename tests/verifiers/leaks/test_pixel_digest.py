@@ -23,7 +23,7 @@ def written(data_set: pydicom.Dataset) -> bytes:
     return stream.getvalue()
 
 
-def colour(frames: int = 2) -> pydicom.Dataset:
+def color(frames: int = 2) -> pydicom.Dataset:
     data_set = pydicom.dcmread(path_of("CT_small.dcm"))
     data_set.Rows, data_set.Columns, data_set.SamplesPerPixel, data_set.NumberOfFrames = 64, 48, 3, frames
     data_set.BitsAllocated = data_set.BitsStored = 8
@@ -71,15 +71,15 @@ def test_a_deflated_image_has_the_digest_of_the_plain_one() -> None:
 
 @pytest.mark.parametrize("syntax", [RLELossless, JPEG2000Lossless])
 def test_color_frames_agree_with_their_compressed_form(syntax: pydicom.uid.UID) -> None:
-    plain = colour()
-    squeezed = colour()
+    plain = color()
+    squeezed = color()
     squeezed.compress(syntax, generate_instance_uid=False)
 
     assert pixel_digest(written(squeezed)) == pixel_digest(written(plain))
 
 
 def test_color_by_plane_has_the_digest_of_color_by_pixel() -> None:
-    by_pixel, by_plane = colour(), colour()
+    by_pixel, by_plane = color(), color()
     samples = np.frombuffer(by_plane.PixelData, dtype=np.uint8).reshape(2, 64 * 48, 3)
     by_plane.PlanarConfiguration = 1
     by_plane.PixelData = samples.transpose(0, 2, 1).tobytes()
@@ -88,7 +88,7 @@ def test_color_by_plane_has_the_digest_of_color_by_pixel() -> None:
 
 
 def test_padding_is_ignored_and_a_changed_sample_is_not() -> None:
-    original = colour(frames=1)
+    original = color(frames=1)
     original.Rows = original.Columns = 3
     original.PixelData = bytes(range(27)) + b"\0"
     changed = pydicom.Dataset()

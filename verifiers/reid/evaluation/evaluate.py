@@ -11,7 +11,7 @@ from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.evaluation.bootstrap import COVERAGE, DRAWS, SEED, Interval, intervals
 from medsanitize.verifiers.reid.evaluation.operating_point import ThresholdMetrics, threshold_metrics
 from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, sum_pairs
-from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, RetrievalMetrics, rank, summarise
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, RetrievalMetrics, rank, summarize
 from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup, measure_subgroups
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def evaluate(
 
     patients = np.unique(np.array(labels.patients), return_inverse=True)[1]
     queries = rank(distances, patients)
-    retrieval = summarise(queries, patients)
+    retrieval = summarize(queries, patients)
     people = int(patients.max()) + 1
     if retrieval is None or people < 2:
         raise _nothing("one image of each patient" if retrieval is None else "one patient")
@@ -146,8 +146,8 @@ def evaluate(
         excluded=labels.excluded,
         models=models,
         retrieval=retrieval,
-        retrieval_other_day=summarise(_other_day(distances, patients, labels), patients),
-        retrieval_by_score=None if pair_scores is None else summarise(rank(pair_scores, patients), patients),
+        retrieval_other_day=summarize(_other_day(distances, patients, labels), patients),
+        retrieval_by_score=None if pair_scores is None else summarize(rank(pair_scores, patients), patients),
         verification=VerificationMetrics(
             score="distance" if pair_scores is None else "verifier",
             auc=pairs.auc,

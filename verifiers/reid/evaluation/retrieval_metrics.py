@@ -108,7 +108,7 @@ def rank(
     return Queries(columns[0].astype(np.intp), columns[1], columns[2], columns[3])
 
 
-def summarise(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics | None:
+def summarize(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics | None:
     """Average over queries; None if there is no query.
 
     Parameters

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.verifiers.reid.evaluation.bootstrap import Interval, intervals, ratio
-from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, summarise
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, summarize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ def _of_queries(
 
     every = np.array(names)
     for name, chosen in _parts(every, every[queries.images].tolist()):
-        found = summarise(queries.of(chosen), patients)
+        found = summarize(queries.of(chosen), patients)
         if found is not None:
             bounds = {one: found.intervals[one] for one in ("precision_at_1", "map_at_r")}
             numbers = (found.precision_at_1, found.map_at_r)

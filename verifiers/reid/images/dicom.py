@@ -86,12 +86,12 @@ def _picture(buf: mmap.mmap) -> ImageArray | None:
     if not any(name in ds for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise UnreadablePicture("no-pixels", "pixels")
     frame = frames // 2
-    colours, grey = _decoded(ds, frame, frames)
-    if colours is None:
+    colors, gray = _decoded(ds, frame, frames)
+    if colors is None:
         from medsanitize.verifiers.reid.images.grayscale import display_values
 
-        colours = display_values(grey, ds, frame)
-    pixels = colours if slide else collapse_channels(colours)
+        colors = display_values(gray, ds, frame)
+    pixels = colors if slide else collapse_channels(colors)
     return ImageArray(pixels, Modality.SLIDE if slide else Modality.RADIOGRAPH, "" if slide else _view(ds))
 
 
@@ -129,9 +129,9 @@ def _decoded(ds: Dataset, frame: int, frames: int) -> tuple[NDArray[np.float32] 
     else:
         found = _cells(pixel_array(ds, index=frame), geometry, geometry.bits_stored, geometry.high_bit)
     if geometry.photometric == "PALETTE COLOR":
-        colours = apply_color_lut(found, ds)
+        colors = apply_color_lut(found, ds)
         # A palette may have an alpha channel.
-        return colours[..., :3].astype(np.float32) / np.float32(np.iinfo(colours.dtype).max), found
+        return colors[..., :3].astype(np.float32) / np.float32(np.iinfo(colors.dtype).max), found
     if geometry.samples == 1:
         return None, found
     top = np.float32((1 << geometry.bits_stored) - 1)

@@ -20,7 +20,7 @@ MOST_BYTES = 512 << 20
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _NEW_SUBFILE_TYPE = 254
 _PHOTOMETRIC = 262
-_COLOURED = 0.12
+_COLORED = 0.12
 _SHARE = 0.05
 
 
@@ -114,9 +114,9 @@ def _opaque(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Blend RGBA with its background: white for a color image, black for a gray one."""
     import numpy as np
 
-    colours, alpha = pixels[..., :3], pixels[..., 3:]
-    behind = np.float32(1 if _is_stained(collapse_channels(colours * alpha)) else 0)
-    return colours * alpha + behind * (1 - alpha)
+    colors, alpha = pixels[..., :3], pixels[..., 3:]
+    behind = np.float32(1 if _is_stained(collapse_channels(colors * alpha)) else 0)
+    return colors * alpha + behind * (1 - alpha)
 
 
 def _is_stained(pixels: NDArray[np.float32]) -> bool:
@@ -125,4 +125,4 @@ def _is_stained(pixels: NDArray[np.float32]) -> bool:
     if pixels.ndim == 2:
         return False
     spread = pixels.max(axis=2) - pixels.min(axis=2)
-    return bool(np.count_nonzero(spread > _COLOURED) > _SHARE * spread.size)
+    return bool(np.count_nonzero(spread > _COLORED) > _SHARE * spread.size)

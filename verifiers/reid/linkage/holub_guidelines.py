@@ -40,7 +40,7 @@ class ChecklistFacts:
         Whether the release mode is ``anonymous``.
     kept
         Identifying metadata that the policy keeps, in words.
-    licence
+    license
         Whether the policy names a license.
     patients, objects, slides
         Numbers in the release.
@@ -63,7 +63,7 @@ class ChecklistFacts:
 
     anonymous: bool
     kept: tuple[str, ...]
-    licence: bool
+    license: bool
     patients: int
     objects: int
     slides: int
@@ -128,7 +128,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
     return ChecklistFacts(
         anonymous=policy.release.mode == "anonymous",
         kept=tuple(told for name, told in _KEPT.items() if getattr(options, name)),
-        licence=policy.release.license is not None,
+        license=policy.release.license is not None,
         patients=len(patients),
         objects=counts["objects"],
         slides=counts["slides"],
@@ -261,7 +261,7 @@ def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
 
 
 def _contract(facts: ChecklistFacts) -> tuple[Standing, str]:
-    if not facts.licence:
+    if not facts.license:
         return "not_met", "The policy states no license."
     return _NEEDS, (
         "A license is stated. It must forbid re-identification, and recipients must actively agree to it."

@@ -160,7 +160,7 @@ def attention_maps(model: AttentionModel, one: ImageArray, other: ImageArray) ->
         heat += torch.nn.functional.interpolate(contributed, (side, side), mode="bilinear")[:, 0]
     # Without a positive contribution the map remains zero.
     heat /= heat.amax((1, 2), keepdim=True).clamp(min=1e-30)
-    return Attention(_grey(prepared, config), heat.numpy())
+    return Attention(_gray(prepared, config), heat.numpy())
 
 
 def _fixed_lengths() -> AbstractContextManager[object]:
@@ -189,7 +189,7 @@ def _layer_of(config: ModelConfig) -> str:
     return f"backbone.groups.{_GROUP}" if name.startswith("lite0") else "backbone"
 
 
-def _grey(prepared: NDArray[np.float32], config: ModelConfig) -> NDArray[np.float32]:
+def _gray(prepared: NDArray[np.float32], config: ModelConfig) -> NDArray[np.float32]:
     import numpy as np
 
     how = config.preprocessing

@@ -134,7 +134,7 @@ def _convolution(writer: _Writer, layer: nn.Conv2d, maps: str) -> str:
     )  # fmt: skip
 
 
-def _normalisation(writer: _Writer, layer: nn.BatchNorm1d | nn.BatchNorm2d, maps: str) -> str:
+def _normalization(writer: _Writer, layer: nn.BatchNorm1d | nn.BatchNorm2d, maps: str) -> str:
     values = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     names = [writer.constant(value.detach().numpy()) for value in values if value is not None]
     return writer.node("BatchNormalization", maps, *names, epsilon=layer.eps)
@@ -277,8 +277,8 @@ def _relu6(writer: _Writer, _layer: nn.ReLU6, value: str) -> str:
 
 _LAYERS: tuple[tuple[type[nn.Module], Callable[..., str]], ...] = (
     (nn.Conv2d, _convolution),
-    (nn.BatchNorm1d, _normalisation),
-    (nn.BatchNorm2d, _normalisation),
+    (nn.BatchNorm1d, _normalization),
+    (nn.BatchNorm2d, _normalization),
     (nn.Linear, _linear),
     (nn.AvgPool2d, _average),
     (nn.MaxPool2d, _largest),

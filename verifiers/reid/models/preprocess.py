@@ -36,9 +36,9 @@ class Fit(StrEnum):
 class Channels(StrEnum):
     """Content of the three channels."""
 
-    GREY = "grey"
+    GRAY = "gray"
     """The same gray image three times."""
-    COLOUR = "colour"
+    COLOR = "color"
     """Red, green, blue."""
 
 
@@ -157,7 +157,7 @@ def _channels(pixels: NDArray[np.float32], channels: Channels) -> NDArray[np.flo
     """Gray or RGB, shape (rows, columns, 1 or 3)."""
     import numpy as np
 
-    if pixels.ndim == 3 and channels is Channels.GREY:
+    if pixels.ndim == 3 and channels is Channels.GRAY:
         pixels = pixels @ np.array(LUMA, np.float32)
     return np.ascontiguousarray(pixels if pixels.ndim == 3 else pixels[..., None], np.float32)
 
@@ -212,10 +212,10 @@ def _weights(length: int, start: float, seen: float, target: int) -> Any:
 
     scale = seen / target
     reach = max(scale, 1.0)
-    centres = start + (np.arange(target) + 0.5) * scale
-    first = np.maximum((centres - reach + 0.5).astype(np.int64), 0)
+    centers = start + (np.arange(target) + 0.5) * scale
+    first = np.maximum((centers - reach + 0.5).astype(np.int64), 0)
     places = first[:, None] + np.arange(int(2 * reach) + 2)
-    shares = np.maximum(1 - np.abs(places + 0.5 - centres[:, None]) / reach, 0) * (places < length)
+    shares = np.maximum(1 - np.abs(places + 0.5 - centers[:, None]) / reach, 0) * (places < length)
     shares /= shares.sum(1, keepdims=True)
     taken = shares > 0
     rows = np.broadcast_to(np.arange(target)[:, None], places.shape)[taken]

@@ -34,16 +34,16 @@ _INSTALL = "Install it with: pip install 'medsanitize[verify]'"
 RADIOGRAPH = ModelConfig(
     kind=ModelKind.RETRIEVAL,
     modality=Modality.RADIOGRAPH,
-    network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4, "centred": True},
+    network={"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4, "centered": True},
     dimension=112 * 16 + 320 * 16 + 1280,
-    preprocessing=Preprocessing(384, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION),
+    preprocessing=Preprocessing(384, Fit.STRETCH, Channels.GRAY, MEAN, DEVIATION),
 )
 SLIDE = ModelConfig(
     kind=ModelKind.RETRIEVAL,
     modality=Modality.SLIDE,
     network={"name": "lite0-features", "size": 224},
     dimension=1280,
-    preprocessing=Preprocessing(224, Fit.STRETCH, Channels.COLOUR, MEAN, DEVIATION),
+    preprocessing=Preprocessing(224, Fit.STRETCH, Channels.COLOR, MEAN, DEVIATION),
 )
 
 

@@ -51,7 +51,7 @@ def score_pairs(
     verifier: Verification | None,
     *,
     within: float,
-    neighbours: int = NEIGHBORS,
+    neighbors: int = NEIGHBORS,
 ) -> PairScores:
     """Find and score pairs of images of two datasets.
 
@@ -63,7 +63,7 @@ def score_pairs(
         Scores the pairs; without it the score is the negated distance.
     within : float
         Every pair up to this distance is included, unless ``complete`` of the result is False.
-    neighbours : int
+    neighbors : int
         The nearest neighbors of every image, in both directions, are included at any distance. If there are
         few enough pairs, a verification model scores all of them.
 
@@ -78,8 +78,8 @@ def score_pairs(
     if verifier is not None and is_exhaustive([len(one.first), len(other.first)]):
         pairs = np.indices((len(one.first), len(other.first)), np.int64).reshape(2, -1)
     else:
-        forth, all_forth = _near(one, other, within, neighbours)
-        back, all_back = _near(other, one, within, neighbours)
+        forth, all_forth = _near(one, other, within, neighbors)
+        back, all_back = _near(other, one, within, neighbors)
         # Both directions, as being a nearest neighbor is not symmetric.
         pairs = np.unique(np.hstack([forth, back[::-1]]), axis=1)
         complete = all_forth and all_back
@@ -87,7 +87,7 @@ def score_pairs(
 
 
 def score_within(
-    one: Embeddings, verifier: Verification | None, *, within: float, neighbours: int = NEIGHBORS
+    one: Embeddings, verifier: Verification | None, *, within: float, neighbors: int = NEIGHBORS
 ) -> PairScores:
     """Find and score pairs of different patients within a dataset.
 
@@ -95,7 +95,7 @@ def score_within(
     ----------
     one : Embeddings
         Embeddings of the dataset.
-    verifier, within, neighbours
+    verifier, within, neighbors
         See `score_pairs`.
     """
     import numpy as np
@@ -105,7 +105,7 @@ def score_within(
         pairs = np.stack(np.triu_indices(len(one.first), 1)).astype(np.int64)
     else:
         # One neighbor more, since every image is its own nearest neighbor.
-        near, complete = _near(one, one, within, neighbours + 1)
+        near, complete = _near(one, one, within, neighbors + 1)
         pairs = np.unique(np.sort(near[:, near[0] != near[1]], axis=0), axis=1)
     return _scored(one, one, verifier, pairs[:, one.patients[pairs[0]] != one.patients[pairs[1]]], complete)
 
@@ -156,13 +156,13 @@ def _scored(
 
 
 def _near(
-    queries: Embeddings, vectors: Embeddings, within: float, neighbours: int
+    queries: Embeddings, vectors: Embeddings, within: float, neighbors: int
 ) -> tuple[NDArray[np.int64], bool]:
     """Pairs of queries and nearest rows, shape (2, n), with all rows up to the distance ``within``."""
     import numpy as np
 
     found, complete = [np.empty((2, 0), np.int64)], True
-    todo, wanted = np.arange(len(queries.images)), neighbours
+    todo, wanted = np.arange(len(queries.images)), neighbors
     while len(todo):
         later = []
         for start in range(0, len(todo), _QUERIES):

@@ -39,8 +39,8 @@ def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
     import numpy as np
     from PIL import Image
 
-    grey = pixels if pixels.ndim == 2 else pixels @ np.array([0.299, 0.587, 0.114], np.float32)
-    small = Image.fromarray(np.asarray(grey, np.float32)).resize((_SIDE, _SIDE), Image.Resampling.BOX)
+    gray = pixels if pixels.ndim == 2 else pixels @ np.array([0.299, 0.587, 0.114], np.float32)
+    small = Image.fromarray(np.asarray(gray, np.float32)).resize((_SIDE, _SIDE), Image.Resampling.BOX)
     samples = np.asarray(small, np.float64)
     if np.ptp(samples) < 1 / 64:
         return None

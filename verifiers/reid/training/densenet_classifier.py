@@ -103,7 +103,7 @@ class ClassTask:
         images = augment(squares.batch(batch, self._device), self._recipe.augmentation, draw)
         # bfloat16 has the range of float32, so that no loss scaling is needed.
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            vectors = self.encoder(squares.normalised(images))
+            vectors = self.encoder(squares.normalized(images))
         return self._loss(vectors.float(), 0, torch.from_numpy(batch).to(self._device))
 
     def validate(self) -> tuple[float, dict[str, float]]:

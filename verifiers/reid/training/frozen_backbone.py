@@ -216,8 +216,8 @@ def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict
     """
     given, wanted = torch.from_numpy(values).double(), torch.from_numpy(same).double()
     # Standardized, so that the optimizer need not find the scale of the values.
-    centre, width = given.mean(), given.std().clamp(min=1e-9)
-    scaled = (given - centre) / width
+    center, width = given.mean(), given.std().clamp(min=1e-9)
+    scaled = (given - center) / width
     balance = torch.where(wanted > 0, 0.5 / wanted.sum(), 0.5 / (1 - wanted).sum())
     line = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([line], max_iter=100, line_search_fn="strong_wolfe")
@@ -236,7 +236,7 @@ def fit_line(values: NDArray[np.float32], same: NDArray[np.bool_]) -> tuple[dict
     slope = line.detach()[0] / width
     found = {
         WEIGHT: slope.float().reshape(1, 1),
-        BIAS: (line.detach()[1] - slope * centre).float().reshape(1),
+        BIAS: (line.detach()[1] - slope * center).float().reshape(1),
     }
     return found, reached
 

@@ -48,7 +48,7 @@ class PreprocessedImages:
         chosen = torch.from_numpy(np.ascontiguousarray(self.values[places]))
         return chosen.to(device, non_blocking=True).float() / 255
 
-    def normalised(self, images: Tensor) -> Tensor:
+    def normalized(self, images: Tensor) -> Tensor:
         """Expand to three channels and normalize by mean and deviation."""
         mean, deviation = (
             torch.tensor(one, device=images.device).reshape(1, 3, 1, 1)
@@ -76,7 +76,7 @@ def preprocess_images(
         Checked regularly.
     """
     # Gray images are stored once and expanded in use: a third of the disk space.
-    channels = 1 if how.channels is Channels.GREY else 3
+    channels = 1 if how.channels is Channels.GRAY else 3
     shape = (len(examples), channels, how.size, how.size)
     if not (file.is_file() and file.stat().st_size == int(np.prod(shape))):
         partial = file.with_name(file.name + ".part")

@@ -38,7 +38,7 @@ def embed_preprocessed(
     with torch.no_grad():
         for start in range(0, len(squares), EMBED_BATCH):
             places = np.arange(start, min(start + EMBED_BATCH, len(squares)))
-            vectors.append(encoder(squares.normalised(squares.batch(places, device))).float().cpu().numpy())
+            vectors.append(encoder(squares.normalized(squares.batch(places, device))).float().cpu().numpy())
     return np.concatenate(vectors)
 
 
@@ -77,7 +77,7 @@ class RetrievalTask:
         """Compute the loss of one batch, including pairs with the memory."""
         images = augment(self._fit.batch(batch, self._device), self._recipe.augmentation, draw)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            vectors = self.network(self._fit.normalised(images))
+            vectors = self.network(self._fit.normalized(images))
         labels = torch.from_numpy(self._fit.patients[batch]).to(self._device)
         # The loss in float32: bfloat16 is too coarse for distances.
         value: Tensor = self._loss(vectors.float(), labels)
@@ -148,7 +148,7 @@ class VerificationTask:
     def loss(self, batch: NDArray[np.intp], draw: torch.Generator) -> Tensor:
         """Compute the loss of one batch of pairs; both branches are one batch of twice the size."""
         images = self._fit.batch(batch.T.reshape(-1), self._device)
-        images = self._fit.normalised(augment(images, self._recipe.augmentation, draw))
+        images = self._fit.normalized(augment(images, self._recipe.augmentation, draw))
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             vectors = self.encoder(images)
         one, other = vectors.float().chunk(2)

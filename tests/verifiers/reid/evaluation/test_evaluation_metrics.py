@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from medsanitize.verifiers.reid.calibration import calibrate
 from medsanitize.verifiers.reid.evaluation.bootstrap import draws
 from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
-from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank, summarise
+from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank, summarize
 from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
 
 
@@ -75,7 +75,7 @@ def test_retrieval_metrics_agree_with_another_library() -> None:
         k="max_bin_count",
         knn_func=knn,
     ).get_accuracy(torch.from_numpy(vectors), torch.from_numpy(people))
-    ours = summarise(rank(distance_scores(vectors), people), people)
+    ours = summarize(rank(distance_scores(vectors), people), people)
     assert ours is not None
     assert ours.precision_at_1 == pytest.approx(theirs["precision_at_1"])
     assert ours.r_precision == pytest.approx(theirs["r_precision"])
@@ -83,7 +83,7 @@ def test_retrieval_metrics_agree_with_another_library() -> None:
 
 
 def test_one_image_per_patient_gives_no_query() -> None:
-    assert summarise(rank(distance_scores(np.eye(3, dtype=np.float32)), np.arange(3)), np.arange(3)) is None
+    assert summarize(rank(distance_scores(np.eye(3, dtype=np.float32)), np.arange(3)), np.arange(3)) is None
 
 
 def pairs_by_hand(scores: Any, people: Any, weights: Any = None) -> tuple[float, float]:
@@ -170,7 +170,7 @@ def test_intervals_have_their_nominal_coverage() -> None:
 def test_intervals_are_deterministic() -> None:
     people = np.array([0, 0, 1, 1, 2])
     scores = distance_scores(np.arange(10, dtype=np.float32).reshape(5, 2) ** 2)
-    assert summarise(rank(scores, people), people) == summarise(rank(scores, people), people)
+    assert summarize(rank(scores, people), people) == summarize(rank(scores, people), people)
 
 
 def test_a_verifier_scores_every_pair_once_and_symmetrically() -> None:

@@ -71,9 +71,9 @@ def test_transparent_gray_is_dark(tmp_path: Path) -> None:
 
 
 def test_transparent_color_is_composited_on_white(tmp_path: Path) -> None:
-    colours = np.full((16, 16, 4), (200, 40, 120, 255), np.uint8)
-    colours[0, :, 3] = 0
-    Image.fromarray(colours).save(tmp_path / "one", "PNG")
+    colors = np.full((16, 16, 4), (200, 40, 120, 255), np.uint8)
+    colors[0, :, 3] = 0
+    Image.fromarray(colors).save(tmp_path / "one", "PNG")
     assert (read_image(tmp_path / "one").pixels[0] == 1).all()
 
 
@@ -179,7 +179,7 @@ def test_a_slide_narrower_than_the_crop_is_cropped_to_its_width() -> None:
 
 
 def test_additional_pages_are_counted(tmp_path: Path) -> None:
-    pages = [Image.new("L", (20, 10), grey) for grey in (10, 20, 30)]
+    pages = [Image.new("L", (20, 10), gray) for gray in (10, 20, 30)]
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
     assert read_image(tmp_path / "x.tif").further == 2
 

@@ -16,7 +16,7 @@ from medsanitize.verifiers.reid.linkage.holub_guidelines import ChecklistFacts, 
 BEST = ChecklistFacts(
     anonymous=True,
     kept=(),
-    licence=True,
+    license=True,
     patients=80,
     objects=160,
     slides=0,
@@ -63,7 +63,7 @@ def standing(code: str, linked: Rate | None = None, **changes: Any) -> str:
         ("A6", None, {}, "needs_review"),
         ("A6", None, {"patients": 4}, "not_met"),
         ("A7", None, {}, "needs_review"),
-        ("A7", None, {"licence": False}, "not_met"),
+        ("A7", None, {"license": False}, "not_met"),
     ],
 )
 def test_each_guideline_status_follows_from_the_facts(
@@ -140,7 +140,7 @@ def test_the_facts_are_read_from_policy_and_manifest(tmp_path: Path) -> None:
     assert found == ChecklistFacts(
         anonymous=False,
         kept=("UIDs",),
-        licence=True,
+        license=True,
         patients=2,
         objects=4,
         slides=4,

@@ -39,7 +39,7 @@ def model(request: pytest.FixtureRequest) -> AttentionModel:
     )
 
     facts = NETWORKS[request.param]
-    how = Preprocessing(SIZE, Fit.STRETCH, Channels.GREY, MEAN, DEVIATION)
+    how = Preprocessing(SIZE, Fit.STRETCH, Channels.GRAY, MEAN, DEVIATION)
     network: Any = build_network(facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     images = torch.from_numpy(np.stack([prepare(picture(100 + n, 200 + n), how) for n in range(16)]))

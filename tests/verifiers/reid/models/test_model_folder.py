@@ -28,7 +28,7 @@ PAPERS = ModelDocuments({"recipe": "none"})
 
 @pytest.fixture(scope="module")
 def trained() -> ExportedModel:
-    how = Preprocessing(SIZE, Fit.CROP, Channels.GREY, MEAN, DEVIATION)
+    how = Preprocessing(SIZE, Fit.CROP, Channels.GRAY, MEAN, DEVIATION)
     network = {"name": "lite0-features", "size": SIZE, "groups": [4], "grid": 2}
     config = ModelConfig(ModelKind.RETRIEVAL, Modality.RADIOGRAPH, network, 112 * 4 + 1280, how)
     weights = {f"backbone.{name}": value for name, value in imagenet_weights().items()}

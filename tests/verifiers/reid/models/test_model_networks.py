@@ -146,6 +146,6 @@ def test_a_hub_name_is_rejected_and_nothing_is_downloaded() -> None:
 def test_an_unknown_network_is_rejected() -> None:
     from medsanitize.verifiers.reid.models.networks.build import build_network
 
-    for facts in ({"name": "other"}, {"name": "siamese-verification", "colour": 1}, {}):
+    for facts in ({"name": "other"}, {"name": "siamese-verification", "color": 1}, {}):
         with pytest.raises(IntegrityError, match="not one this version knows"):
             build_network(facts)

@@ -46,7 +46,7 @@ def test_a_uniform_picture_is_not_equalized() -> None:
 
 
 def test_large_and_small_versions_of_a_picture_are_preprocessed_alike() -> None:
-    how = Preprocessing(64, Fit.STRETCH, Channels.GREY, (0.0,) * 3, (1.0,) * 3, ContrastMode.EVEN)
+    how = Preprocessing(64, Fit.STRETCH, Channels.GRAY, (0.0,) * 3, (1.0,) * 3, ContrastMode.EVEN)
     small = wave(256, 256)
     large = np.kron(small, np.ones((4, 4), np.float32))
     one, other = (prepare(ImageArray(each, Modality.RADIOGRAPH), how) for each in (small, large))

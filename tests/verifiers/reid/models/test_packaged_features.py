@@ -78,7 +78,7 @@ def test_weights_of_another_network_are_rejected() -> None:
 
 @pytest.mark.parametrize("fit", list(Fit))
 def test_every_fit_keeps_a_uniform_square(fit: Fit) -> None:
-    how = Preprocessing(8, fit, Channels.GREY, **PLAIN)
+    how = Preprocessing(8, fit, Channels.GRAY, **PLAIN)
     flat = ImageArray(np.full((16, 16), 0.5, np.float32), Modality.RADIOGRAPH)
     assert np.array_equal(prepare(flat, how), np.full((3, 8, 8), 0.5, np.float32))
 
@@ -87,8 +87,8 @@ def test_pad_adds_black_and_crop_takes_the_center() -> None:
     pixels = np.zeros((4, 8), np.float32)
     pixels[:, 2:6] = 1
     wide = ImageArray(pixels, Modality.RADIOGRAPH)
-    padded = prepare(wide, Preprocessing(8, Fit.PAD, Channels.GREY, **PLAIN))[0]
-    cropped = prepare(wide, Preprocessing(4, Fit.CROP, Channels.GREY, **PLAIN))[0]
+    padded = prepare(wide, Preprocessing(8, Fit.PAD, Channels.GRAY, **PLAIN))[0]
+    cropped = prepare(wide, Preprocessing(4, Fit.CROP, Channels.GRAY, **PLAIN))[0]
     assert padded[:2].sum() == padded[6:].sum() == 0
     assert padded[2:6].sum() == pixels.sum()
     assert np.array_equal(cropped, np.ones((4, 4), np.float32))
@@ -98,7 +98,7 @@ def test_halving_averages_neighbors() -> None:
     stripes = np.zeros((16, 16), np.float32)
     stripes[:, ::2] = 1
     small = prepare(
-        ImageArray(stripes, Modality.RADIOGRAPH), Preprocessing(8, Fit.STRETCH, Channels.GREY, **PLAIN)
+        ImageArray(stripes, Modality.RADIOGRAPH), Preprocessing(8, Fit.STRETCH, Channels.GRAY, **PLAIN)
     )
     assert np.abs(small[0, :, 1:-1] - 0.5).max() < 0.01
 
@@ -117,7 +117,7 @@ def test_scaling_matches_pillow(shape: tuple[int, int], fit: Fit) -> None:
     if fit is Fit.PAD:
         across, down = round(32 * columns / max(shape)), round(32 * rows / max(shape))
     expected = np.asarray(Image.fromarray(pixels).resize((across, down), Image.Resampling.BILINEAR, box))
-    found = prepare(ImageArray(pixels, Modality.RADIOGRAPH), Preprocessing(32, fit, Channels.GREY, **PLAIN))[
+    found = prepare(ImageArray(pixels, Modality.RADIOGRAPH), Preprocessing(32, fit, Channels.GRAY, **PLAIN))[
         0
     ]
     above, before = (32 - down) // 2, (32 - across) // 2
@@ -128,13 +128,13 @@ def test_color_keeps_its_channel_order_and_gray_is_luma() -> None:
     red = np.zeros((4, 4, 3), np.float32)
     red[..., 0] = 1
     picture = ImageArray(red, Modality.SLIDE)
-    colour = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.COLOUR, **PLAIN))
-    grey = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.GREY, **PLAIN))
-    assert colour[:, 0, 0].tolist() == [1, 0, 0]
-    assert grey[:, 0, 0] == pytest.approx([0.299] * 3)
+    color = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.COLOR, **PLAIN))
+    gray = prepare(picture, Preprocessing(4, Fit.STRETCH, Channels.GRAY, **PLAIN))
+    assert color[:, 0, 0].tolist() == [1, 0, 0]
+    assert gray[:, 0, 0] == pytest.approx([0.299] * 3)
 
 
 def test_mean_and_deviation_are_applied_per_channel() -> None:
-    how = Preprocessing(4, Fit.STRETCH, Channels.COLOUR, (0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
+    how = Preprocessing(4, Fit.STRETCH, Channels.COLOR, (0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = ImageArray(np.ones((4, 4, 3), np.float32), Modality.SLIDE)
     assert prepare(white, how)[:, 0, 0].tolist() == [1, 1, 0]

@@ -89,9 +89,9 @@ def folder_of(root: Path, patients: range, visits: int = 2, split: str = "") -> 
     return root
 
 
-def side_of(root: Path, title: str, *, labelled: bool = True) -> Dataset:
+def side_of(root: Path, title: str, *, labeled: bool = True) -> Dataset:
     found = sorted(root.glob("*.png"))
-    return Dataset(title, tuple(Item(p, p.name, p.name.split("v")[0] if labelled else "") for p in found))
+    return Dataset(title, tuple(Item(p, p.name, p.name.split("v")[0] if labeled else "") for p in found))
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +285,7 @@ def test_unopened_files_are_reported_for_review(places: dict[str, Path]) -> None
 
 
 def test_without_a_calibration_the_verdict_is_inconclusive(places: dict[str, Path]) -> None:
-    datasets = [side_of(places[name], name, labelled=False) for name in ("a", "b")]
+    datasets = [side_of(places[name], name, labeled=False) for name in ("a", "b")]
     found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
     assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence

@@ -98,7 +98,7 @@ class LiteFeatures(nn.Module):
         Groups whose feature maps are used, 0 to 6; group 4 is the last at 1/16 of the input size, 6 at 1/32.
     grid
         Size of the grid that they are pooled to.
-    centred
+    centered
         Whether a stored mean is subtracted before the final normalization: activations are never negative, so
         that the embeddings of all patients have much in common.
     """
@@ -106,15 +106,15 @@ class LiteFeatures(nn.Module):
     mean: Tensor
 
     def __init__(
-        self, size: int, groups: Sequence[int] = (), grid: int = 1, *, centred: bool = False
+        self, size: int, groups: Sequence[int] = (), grid: int = 1, *, centered: bool = False
     ) -> None:
         super().__init__()
         self.backbone = Lite0()
         self.taken = tuple(groups)
         self.pools = nn.ModuleList(GridPool(size // STRIDES[group], grid) for group in groups)
         self.dimension = sum(GROUPS[group][4] for group in groups) * grid**2 + POOLED
-        self.centred = centred
-        if centred:
+        self.centered = centered
+        if centered:
             self.register_buffer("mean", torch.zeros(self.dimension))
 
     def forward(self, images: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class LiteFeatures(nn.Module):
         blocks = [pool(after[group]).flatten(1) for group, pool in zip(self.taken, self.pools, strict=True)]
         blocks.append(top.mean((2, 3)))
         vectors = F.normalize(torch.cat([F.normalize(block) for block in blocks], 1))
-        return F.normalize(vectors - self.mean) if self.centred else vectors
+        return F.normalize(vectors - self.mean) if self.centered else vectors
 
 
 class LiteProjected(nn.Module):
@@ -133,7 +133,7 @@ class LiteProjected(nn.Module):
     ----------
     dimension
         Length of an embedding.
-    size, groups, grid, centred
+    size, groups, grid, centered
         See `LiteFeatures`.
     """
 
@@ -144,10 +144,10 @@ class LiteProjected(nn.Module):
         groups: Sequence[int] = (),
         grid: int = 1,
         *,
-        centred: bool = False,
+        centered: bool = False,
     ) -> None:
         super().__init__()
-        self.features = LiteFeatures(size, groups, grid, centred=centred)
+        self.features = LiteFeatures(size, groups, grid, centered=centered)
         self.projection = nn.Linear(self.features.dimension, dimension)
 
     def forward(self, images: Tensor) -> Tensor:

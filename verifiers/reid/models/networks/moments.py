@@ -234,8 +234,8 @@ class Rescaling(nn.Module):
 
     def __init__(self, given: int, wanted: int) -> None:
         super().__init__()
-        centres = (torch.arange(wanted, dtype=torch.float64) + 0.5) * (given / wanted) - 0.5
-        apart = (torch.arange(given, dtype=torch.float64)[None] - centres[:, None]).abs() * (wanted / given)
+        centers = (torch.arange(wanted, dtype=torch.float64) + 0.5) * (given / wanted) - 0.5
+        apart = (torch.arange(given, dtype=torch.float64)[None] - centers[:, None]).abs() * (wanted / given)
         shares = (1 - apart).clamp(min=0)
         matrix = (shares / shares.sum(1, keepdim=True)).float()
         self.register_buffer("matrix", matrix, persistent=False)
@@ -250,8 +250,8 @@ class Rescaling(nn.Module):
 def region_weights(grid: int, regions: int) -> Tensor:
     """Compute the Gaussian weight of cells in regions, (regions^2, grid^2); rows have unit length."""
     step = grid / regions
-    centres = (torch.arange(regions, dtype=torch.float64) + 0.5) * step - 0.5
-    apart = (torch.arange(grid, dtype=torch.float64)[None] - centres[:, None]) / (WIDTH * step)
+    centers = (torch.arange(regions, dtype=torch.float64) + 0.5) * step - 0.5
+    apart = (torch.arange(grid, dtype=torch.float64)[None] - centers[:, None]) / (WIDTH * step)
     line = F.normalize(torch.exp(-(apart**2) / 2), dim=1)
     return torch.kron(line, line).float()
 
