@@ -44,16 +44,16 @@ def check_paths(inputs: Iterable[object], workspace: Workspace) -> None:
     state = workspace.state.resolve()
     output = workspace.output.resolve() if isinstance(workspace.output, Path) else state
     if isinstance(workspace.output, Path) and _overlap(output, state):
-        raise UsageError("output and state lie in one another", "Give each a folder of its own")
+        raise UsageError("output and state contain one another", "Give each a folder of its own")
     for path in folders:
         if _overlap(path, output) or _overlap(path, state):
             raise UsageError(
-                "An input and output or state lie in one another",
+                "An input and output or state contain one another",
                 "Give inputs, output and state folders of their own",
             )
     for number, path in enumerate(folders):
         if any(_overlap(path, other) for other in folders[:number]):
-            raise UsageError("Two inputs lie in one another", "Name each folder once")
+            raise UsageError("Two inputs contain one another", "Name each folder once")
 
 
 def _overlap(one: Path, other: Path) -> bool:

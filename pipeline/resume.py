@@ -132,11 +132,11 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     if preflight.is_finished(workspace):
         if begun:
             raise UsageError(
-                f"output holds the finished release of this name and version, but {reason}",
+                f"output contains the finished release of this name and version, but {reason}",
                 "Give the new release another version and another output",
             )
         raise UsageError(
-            "output holds a finished release whose state is not here",
+            "output contains a finished release whose state is missing",
             "Name another output, or the state of that run",
         )
     preflight.check_output(workspace, ours=path.exists() and _only_staging(workspace))

@@ -315,7 +315,9 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
         _withdraw(run)
         return result
     if ending == "awaiting_approval":
-        messages = ("--approve gives a digest that is not the staged release's.",) if options.approve else ()
+        messages = (
+            ("The digest given with --approve is not that of the staged release.",) if options.approve else ()
+        )
         return _result(run, ending, summary, digest, messages)
     digests = evidence_digests(run.context.staged)
     with state.transaction():

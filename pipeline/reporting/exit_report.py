@@ -268,9 +268,7 @@ def check_return_file(report: ExitReport, roots: Iterable[object]) -> None:
     if report.file is not None and any(report.file.resolve().is_relative_to(root) for root in folders):
         # Otherwise the error itself would be written to the refused path.
         report.file = None
-        raise UsageError(
-            "--return-file lies among the inputs or in the output", "Name a file outside of them"
-        )
+        raise UsageError("--return-file is inside an input or the output", "Name a file outside of them")
     if report.file is not None:
         # After a kill, an old file would pass for the result of this run.
         if report.file.is_file():

@@ -184,7 +184,7 @@ def audit_objects(
         context.requeue(gone)
         raise EnvironmentFailure(
             f"Files of {len(gone)} objects are gone from the staging folder",
-            "See who removes files there, then run the same command again: it makes them anew",
+            "Find out what deletes files there, then run the same command again: it restores them",
         )
     return search
 

@@ -336,7 +336,7 @@ def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSumm
         return GateSummary(name, "not_run", "The policy ignores them.")
     flagged = count_flagged(state, flag)
     if _FAILED[flag].is_set(state):
-        return GateSummary(name, "failed", "The policy allows none, and there are some.")
+        return GateSummary(name, "failed", "Duplicates were found, and the policy allows none.")
     undecoded = count_not_compared(state) if flag == "pixels" else 0
     note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
     result: GateResult = "flagged" if flagged else "passed"

@@ -190,7 +190,7 @@ def read_pseudonyms(path: Path | None) -> dict[str, str]:
         identifier, pseudonym = row["patient_id"].strip(), (row["pseudonym"] or "").strip()
         if not identifier or identifier in table:
             raise UsageError(
-                f"pseudonyms.table: row {number} has no PatientID or one that was there before",
+                f"pseudonyms.table: row {number} has no PatientID, or repeats one",
                 "List each patient once",
             )
         if not is_safe_name(pseudonym):

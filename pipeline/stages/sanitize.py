@@ -171,7 +171,7 @@ def burned_in_gate(tally: Tally, *, clean_pixel_data: bool) -> GateSummary:
 def review_gate(state: State) -> GateSummary:
     """Decide the gate ``review by a person``; the person is not named."""
     if not REVIEWED.is_set(state):
-        detail = "Nobody reviewed a sample or the review items."
+        detail = "No person reviewed a sample or the review items."
         return GateSummary("review by a person", "not_run", detail)
     found = decision_counts(state)
     detail = (

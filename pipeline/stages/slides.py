@@ -165,6 +165,6 @@ def check_slide_extra(state: State) -> None:
     """
     if is_missing("wsi") and count_pending_slides(state):
         raise UsageError(
-            "The inputs hold whole-slide images, and the extra 'wsi' is not installed",
+            "The inputs contain whole-slide images, and the extra 'wsi' is not installed",
             "Install it with: pip install 'medsanitize[wsi]', or leave slides out (wsi: action: drop)",
         )

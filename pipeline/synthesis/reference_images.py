@@ -125,8 +125,8 @@ def reference_splits(
 def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) -> None:
     if not set(seen).isdisjoint(digests):
         raise UsageError(
-            f"A model that looks was trained on the {part} part of the table",
-            "Use a model of other patients: what it learned by heart it finds too well",
+            f"A verifier was trained on the {part} part of the table",
+            "Use a model trained on other patients: it recognizes its own training images too well",
         )
 
 

@@ -131,12 +131,12 @@ def check_synthesize(section: Synthesize) -> None:
     if images is None:
         raise UsageError(
             "synthesize.model: nothing says which images the generator learnt from",
-            "Name a folder that medsanitize train generator wrote, not going on from a foreign pipeline",
+            "Name a folder that medsanitize train generator wrote without starting from a foreign pipeline",
         )
     if len(images) > 1:
         raise UsageError(
             "synthesize.model: the generator learnt from other images before those of its last training",
-            "Name one that was trained from the start, on all images that it is to learn from",
+            "Name a generator that was trained from scratch on all its images",
         )
     labels_by_path(section)
     unknown = set(section.labels) - set(generator.classes) if generator.classes else ()
@@ -168,7 +168,7 @@ def open_verifiers(retrieval: Path | None, verifier: Path) -> tuple[Retrieval, V
     models = open_models(ModelPaths((retrieval,) if retrieval else (), (verifier,)))
     if Modality.RADIOGRAPH not in models.verification:
         raise UsageError(
-            "The verification model is not for radiographs, and generators make those",
+            "The verification model is not for radiographs, but generators produce radiographs",
             "Name one that train verification made of radiographs",
         )
     return models.retrieval[Modality.RADIOGRAPH], models.verification[Modality.RADIOGRAPH]
