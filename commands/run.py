@@ -43,11 +43,11 @@ def _go(
         if planned:
             from medsanitize.pipeline.plan import plan
 
-            result = plan(policy, options, progress=progress, stop=stop)
+            result = plan(policy, options, progress=progress, cancellation=stop)
         else:
             from medsanitize.pipeline.run import run
 
-            result = run(policy, options, progress=progress, stop=stop, account=account)
+            result = run(policy, options, progress=progress, cancellation=stop, exit_report=account)
     if log_json:
         from medsanitize.pipeline.reporting.json_log import log_result
 

@@ -28,7 +28,7 @@ def plan(
     options: Options = Options(),  # noqa: B008  immutable
     *,
     progress: Progress | None = None,
-    stop: Cancellation | None = None,
+    cancellation: Cancellation | None = None,
 ) -> RunResult:
     """Run the stages that need no staged file; write nothing to output, state or any other folder.
 
@@ -40,7 +40,7 @@ def plan(
         Only ``workers`` is used.
     progress : Progress or None
         Receives the progress of each stage; None discards it.
-    stop : Cancellation or None
+    cancellation : Cancellation or None
         Checked between objects.
 
     Returns
@@ -56,7 +56,7 @@ def plan(
     check_stages(stages)
     require_not_empty(inputs)
     # An unnamed database: a plan must not create, change or invalidate the state of a run.
-    state, cancellation = State(None, subkeys), stop or Cancellation()
+    state, cancellation = State(None, subkeys), cancellation or Cancellation()
     try:
         setup = Setup(policy, subkeys, staging=None, keep_links=False)
         with pinned_inputs(inputs), open_engine(setup, options.workers, cancellation, inputs) as engine:

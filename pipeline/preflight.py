@@ -122,7 +122,7 @@ def check_output(workspace: Workspace, *, ours: bool) -> None:
     allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
     if {entry.name for entry in workspace.release.iterdir()} - allowed:
         raise UsageError(
-            "output: the folder holds something that is not of this run",
+            "output: the folder contains files of something else",
             "Name another folder, or remove what an unfinished run left there (.staging)",
         )
 

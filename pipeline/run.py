@@ -122,10 +122,10 @@ def run(
     policy: Policy,
     options: Options = Options(),
     *,
-    material: bytes | None = None,
+    release_key: bytes | None = None,
     progress: Progress | None = None,
-    stop: Cancellation | None = None,
-    account: ExitReport | None = None,
+    cancellation: Cancellation | None = None,
+    exit_report: ExitReport | None = None,
 ) -> RunResult:
     """Run a policy: produce a release, or report why there is none.
 
@@ -135,14 +135,14 @@ def run(
         The validated policy.
     options : Options
         Options of the command line.
-    material : bytes or None
+    release_key : bytes or None
         The release key, for tests that compare anonymous runs. By default it is read from the source that
         the policy names, or generated for this run only (anonymous mode).
     progress : Progress or None
         Receives the progress of each stage; None discards it.
-    stop : Cancellation or None
+    cancellation : Cancellation or None
         Checked between stages and between objects.
-    account : ExitReport or None
+    exit_report : ExitReport or None
         Filled with the counts, timings and ending that are written to the state folder.
 
     Returns
@@ -161,7 +161,11 @@ def run(
     Cancelled
         A signal was received; the same command resumes the run.
     """
-    progress, stop, report = progress or NoProgress(), stop or Cancellation(), account or ExitReport()
+    progress, cancellation, report = (
+        progress or NoProgress(),
+        cancellation or Cancellation(),
+        exit_report or ExitReport(),
+    )
     workspace = workspace_of(policy)
     require_reachable(policy.inputs)
     preflight.check_paths(policy.inputs, workspace)
@@ -179,16 +183,18 @@ def run(
         pinned_inputs(inputs),
     ):
         stages = stages_of(policy)
-        subkeys = _checked(policy, stages, options, material)
-        job = _Job(policy, stages, options, subkeys, progress, stop, report)
+        subkeys = _checked(policy, stages, options, release_key)
+        job = _Job(policy, stages, options, subkeys, progress, cancellation, report)
         report.result = _run_shard(job, options.shard) if options.shard else _run_whole(job, inputs)
         return report.result
 
 
-def _checked(policy: Policy, stages: tuple[Stage, ...], options: Options, material: bytes | None) -> SubKeys:
+def _checked(
+    policy: Policy, stages: tuple[Stage, ...], options: Options, release_key: bytes | None
+) -> SubKeys:
     """Make every check that needs no input; return the sub-keys of the run."""
     split = options.shard is not None or options.inventory_only
-    subkeys = release_keys(policy, material, split=split)
+    subkeys = release_keys(policy, release_key, split=split)
     check_extras(policy)
     check_stages(stages)
     if policy.keys.signing is not None and not split:  # only the process that publishes signs

@@ -178,12 +178,12 @@ class LocalEngine:
     """
 
     def __init__(
-        self, setup: WorkerFactory, workers: int, stop: Cancellation, inputs: Sequence[Root] = ()
+        self, setup: WorkerFactory, workers: int, cancellation: Cancellation, inputs: Sequence[Root] = ()
     ) -> None:
         self.workers = workers
         self.cpu_seconds = 0.0
         self._setup = setup
-        self._stop = stop
+        self._stop = cancellation
         self._inputs = tuple(inputs)
         self._local = setup.worker()
         self._pool: ProcessPoolExecutor | None = None

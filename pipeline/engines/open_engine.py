@@ -11,7 +11,9 @@ from medsanitize.pipeline.storage.local import Root
 from medsanitize.progress import Cancellation
 
 
-def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root]) -> Engine:
+def open_engine(
+    setup: Setup, workers: int | None, cancellation: Cancellation, inputs: Sequence[Root]
+) -> Engine:
     """Open the engine of the policy.
 
     Parameters
@@ -20,7 +22,7 @@ def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: S
         Creates the workers.
     workers : int or None
         Number of workers; None for the number in the policy.
-    stop : Cancellation
+    cancellation : Cancellation
         Checked between batches.
     inputs : sequence of Root
         The recorded inputs, which must be unchanged for every worker.
@@ -36,6 +38,6 @@ def open_engine(setup: Setup, workers: int | None, stop: Cancellation, inputs: S
         # Imported here: Ray is an optional dependency.
         from medsanitize.pipeline.engines.ray import RayEngine
 
-        return RayEngine(setup, workers, stop, inputs)
+        return RayEngine(setup, workers, cancellation, inputs)
     # The affinity, not the CPU count: schedulers restrict a job to some cores.
-    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), stop, inputs)
+    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), cancellation, inputs)

@@ -67,12 +67,12 @@ class RayEngine:
     """Runs tasks on ``workers`` actors, by default one per CPU; ``inputs`` must be unchanged for all."""
 
     def __init__(
-        self, setup: Setup, workers: int | None, stop: Cancellation, inputs: Sequence[Root] = ()
+        self, setup: Setup, workers: int | None, cancellation: Cancellation, inputs: Sequence[Root] = ()
     ) -> None:
         self.workers = workers or 0
         self.cpu_seconds = 0.0
         self._setup = setup
-        self._stop = stop
+        self._stop = cancellation
         self._inputs = tuple(inputs)
         self._channel = EncryptedChannel.new()
         self._kit: Any = None

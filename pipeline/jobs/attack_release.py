@@ -58,7 +58,7 @@ class _Images:
     excluded: Mapping[str, int]
 
 
-def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancellation) -> Linkage:
+def run_linkage(request: LinkageAttackRequest, progress: Progress, cancellation: Cancellation) -> Linkage:
     """Read and embed the images, attack, and write the results.
 
     Raises
@@ -79,7 +79,7 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, stop: Cancell
         request.labels,
     )
     theirs = ours if itself else _images(request.background, request.background_labels, request.columns)
-    found = _attacked(request, ours, None if itself else theirs, progress, stop)
+    found = _attacked(request, ours, None if itself else theirs, progress, cancellation)
     if policy is not None:
         others, left = None if found.itself else found.worst, found.excluded
         slides = found.worst if found.modality == Modality.SLIDE else None
@@ -121,7 +121,7 @@ def _attacked(
     ours: _Images,
     theirs: _Images | None,
     progress: Progress,
-    stop: Cancellation,
+    cancellation: Cancellation,
 ) -> Linkage:
     from medsanitize.verifiers.reid.evaluation.embed import modality_of
     from medsanitize.verifiers.reid.images.read import ImageRegion
@@ -134,10 +134,10 @@ def _attacked(
         model = open_retrieval(request.model)
     sides = [ours] if theirs is None else [ours, theirs]
     numbers = _numbers(sides)
-    whole, seen = _part(ImageRegion.WHOLE, sides, numbers, model, progress, stop)
+    whole, seen = _part(ImageRegion.WHOLE, sides, numbers, model, progress, cancellation)
     crop: LinkageAttack | None
     try:
-        crop, cropped = _part(ImageRegion.CROP, sides, numbers, model, progress, stop)
+        crop, cropped = _part(ImageRegion.CROP, sides, numbers, model, progress, cancellation)
     except UsageError:
         # No central crop can be compared, or no shared patient has one: reported as not measured.
         crop, cropped = None, []
@@ -160,7 +160,7 @@ def _part(
     numbers: Mapping[str, int],
     model: Retrieval,
     progress: Progress,
-    stop: Cancellation,
+    cancellation: Cancellation,
 ) -> tuple[LinkageAttack, list[DatasetSummary]]:
     """Attack with one region of the images."""
     import numpy as np
@@ -168,7 +168,7 @@ def _part(
     from medsanitize.verifiers.reid.linkage.attack import linkage_attack, pool_similarities
 
     progress.stage(f"{part} images", sum(len(side.paths) for side in sides))
-    told = progress_callback(progress, stop)
+    told = progress_callback(progress, cancellation)
     embedded = [embed_files(side.paths, [model], part=part, done=told) for side in sides]
     people = [
         np.array([numbers[side.patients[place]] for place in one.places])

@@ -84,7 +84,9 @@ class OverlapRequest:
     output: Path | None = None
 
 
-def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation, *, workers: int) -> Overlap:
+def run_overlap(
+    request: OverlapRequest, progress: Progress, cancellation: Cancellation, *, workers: int
+) -> Overlap:
     """Compare datasets, and write the result.
 
     Raises
@@ -102,7 +104,7 @@ def run_overlap(request: OverlapRequest, progress: Progress, stop: Cancellation,
         for path in (*request.paths, *([request.images] if request.images is not None else [])):
             _require_outside(request.output, path)
         _make(request.output)
-    with LocalEngine(FingerprintWorkers(request.models), workers, stop) as engine:
+    with LocalEngine(FingerprintWorkers(request.models), workers, cancellation) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Dataset)))
         found = compare_datasets(
             *sides,
@@ -137,7 +139,7 @@ class IndexRequest:
 
 
 def run_index(
-    request: IndexRequest, progress: Progress, stop: Cancellation, *, workers: int
+    request: IndexRequest, progress: Progress, cancellation: Cancellation, *, workers: int
 ) -> DatasetFingerprint:
     """Fingerprint a dataset, and write the index.
 
@@ -155,7 +157,7 @@ def run_index(
     side = side_of(request.path, "The dataset", request.labels, request.columns)
     _require_outside(request.output, request.path)
     with create_fingerprint_index(request.output) as folder:
-        with LocalEngine(FingerprintWorkers(request.models), workers, stop) as engine:
+        with LocalEngine(FingerprintWorkers(request.models), workers, cancellation) as engine:
             progress.stage("looking", len(side.images))
             seen = fingerprint_dataset(
                 side, iter_fingerprints(side, partial(fingerprint_in_workers, engine, progress)), folder

@@ -41,7 +41,7 @@ class EvaluationRequest:
     output: Path | None
 
 
-def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancellation) -> Evaluation:
+def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation: Cancellation) -> Evaluation:
     """Read and embed the images, evaluate, and write the results.
 
     Raises
@@ -67,7 +67,7 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancell
         retrieval = open_retrieval(request.model)
     progress.stage("embedding", len(labels))
     encoders = [retrieval] if verifier is None else [retrieval, verifier]
-    told = progress_callback(progress, stop)
+    told = progress_callback(progress, cancellation)
     embedded = embed_files(labels.paths, encoders, done=told)
     scores = None
     if verifier is not None:
@@ -97,12 +97,12 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, stop: Cancell
     return found
 
 
-def progress_callback(progress: Progress, stop: Cancellation) -> Callable[[int], None]:
+def progress_callback(progress: Progress, cancellation: Cancellation) -> Callable[[int], None]:
     """Return a callback that counts images or pairs as done and checks for cancellation."""
 
     def done(more: int) -> None:
         progress.advance(more)
-        stop.check()
+        cancellation.check()
 
     return done
 

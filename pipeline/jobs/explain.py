@@ -46,7 +46,7 @@ class _Model:
     classifier: Classification | None
 
 
-def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellation) -> Explanation:
+def run_explain(request: ExplanationRequest, progress: Progress, cancellation: Cancellation) -> Explanation:
     """Explain one image by the nearest images of a catalogue.
 
     Raises
@@ -69,7 +69,7 @@ def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellat
     model = _open(request.model)
     progress.stage("verify catalogue", None)
     catalogue = read_catalogue(request.catalogue, everything=request.everything)
-    looked = embed_catalogue(catalogue, [image], model.encoder, progress, stop)
+    looked = embed_catalogue(catalogue, [image], model.encoder, progress, cancellation)
     found = explain(looked, request.count, model.name, model.encoder.digest, model.classifier)
     if request.output is not None:
         page = explanation_page(found, image, request.catalogue)
@@ -77,7 +77,9 @@ def run_explain(request: ExplanationRequest, progress: Progress, stop: Cancellat
     return found
 
 
-def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, stop: Cancellation) -> Ranking:
+def run_ranking(
+    request: ExplanationRequest, table: Path, progress: Progress, cancellation: Cancellation
+) -> Ranking:
     """Evaluate the rankings of several images against a table of judgements; raises as ``run_explain``.
 
     ``request.image`` is the folder of the table's files.
@@ -108,7 +110,7 @@ def run_ranking(request: ExplanationRequest, table: Path, progress: Progress, st
             f"{len(objects) - len(catalogue)} objects of the judgements are not in the catalogue",
             "Give the catalogue of the judgements; --all includes real images",
         )
-    looked = embed_catalogue(catalogue, images, model.encoder, progress, stop)
+    looked = embed_catalogue(catalogue, images, model.encoder, progress, cancellation)
     found = rank(judgements, looked, model.name, model.encoder.digest)
     if request.output is not None:
         results = json.dumps(found.to_json(), indent=1, sort_keys=True)

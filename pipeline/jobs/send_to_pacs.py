@@ -64,7 +64,7 @@ def send(
     release: Path,
     target: str,
     progress: Progress,
-    stop: Cancellation,
+    cancellation: Cancellation,
     *,
     key: Path | None = None,
     calling: str = "MEDSANITIZE",
@@ -80,7 +80,7 @@ def send(
         URL of a DICOMweb service, or ``AET@host:port``.
     progress : Progress
         Receives the number of objects.
-    stop : Cancellation
+    cancellation : Cancellation
         Checked between objects.
     key : Path or None
         Public key that must have signed the release.
@@ -118,7 +118,7 @@ def send(
     progress.stage("send", objects)
     try:
         with_retries(who, receiver.check, FEW)
-        return _Sending(release, receiver, who, progress, stop).all(objects, others)
+        return _Sending(release, receiver, who, progress, cancellation).all(objects, others)
     finally:
         receiver.close()
 
@@ -156,10 +156,10 @@ class _Sending:
     """One pass over a release, series by series."""
 
     def __init__(
-        self, release: Path, receiver: Receiver, who: object, progress: Progress, stop: Cancellation
+        self, release: Path, receiver: Receiver, who: object, progress: Progress, cancellation: Cancellation
     ) -> None:
         self._release, self._receiver, self._who = release, receiver, who
-        self._progress, self._stop = progress, stop
+        self._progress, self._stop = progress, cancellation
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._asked = True

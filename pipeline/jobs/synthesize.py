@@ -138,7 +138,7 @@ class FolderSampleStore:
 
 
 def run_synthesize(
-    request: SynthesisRequest, progress: Progress, stop: Cancellation, *, workers: int
+    request: SynthesisRequest, progress: Progress, cancellation: Cancellation, *, workers: int
 ) -> Synthesis:
     """Generate the images; after a cancellation, the same call resumes.
 
@@ -163,7 +163,7 @@ def run_synthesize(
     # Checked before hours of sampling.
     require_memory(images, generator, finds, scores)
     seen = training_digests_of(request.retrieval, request.verifier)
-    sides = reference_splits(request.table, generator, training, seen, progress, stop)
+    sides = reference_splits(request.table, generator, training, seen, progress, cancellation)
     wanted = _wanted(request, generator, sides)
     gate = calibrate_gate(
         sides.training,
@@ -175,17 +175,17 @@ def run_synthesize(
         images=images,
         terms=GateParameters(most=request.bound),
         progress=progress,
-        cancellation=stop,
+        cancellation=cancellation,
     )
     keys = _keys(request.seed)
-    with LocalEngine(SamplerWorkers(request.model, request.device), workers, stop) as engine:
+    with LocalEngine(SamplerWorkers(request.model, request.device), workers, cancellation) as engine:
         progress.stage("draw", images)
         store = FolderSampleStore(request.output / _KEPT)
         sampler = worker_sampler(engine, sample_batch, generator, store, progress.advance)
         drawn = sample_images(
             wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=request.bound
         )
-    measured = measure_quality(drawn, sides.holdout, generator, progress, stop, nearest=True)
+    measured = measure_quality(drawn, sides.holdout, generator, progress, cancellation, nearest=True)
     written = _write_images(request, drawn, generator, keys)
     learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1

@@ -72,14 +72,14 @@ class Review:
 
 
 @translated()
-def make_review(policy: Policy, stop: Cancellation | None = None, command: str = "") -> Review:
+def make_review(policy: Policy, cancellation: Cancellation | None = None, command: str = "") -> Review:
     """Write the pages of a review into the state folder (mode 0600), replacing earlier ones.
 
     Parameters
     ----------
     policy : Policy
         The policy of the run.
-    stop : Cancellation or None
+    cancellation : Cancellation or None
         Checked between objects of the sample.
     command : str
         The command that applies the decisions, shown on the page.
@@ -97,7 +97,7 @@ def make_review(policy: Policy, stop: Cancellation | None = None, command: str =
         ending, digest = _judged(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _item_cards(state, names))), PAGES))
-        looks = _look(state, policy, subkeys, ending, digest, stop or Cancellation())
+        looks = _look(state, policy, subkeys, ending, digest, cancellation or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         workspace = workspace_of(policy)
@@ -231,7 +231,7 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
 
 
 def _look(
-    state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, stop: Cancellation
+    state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, cancellation: Cancellation
 ) -> list[ObjectPreview]:
     """Preview staged or published objects; none if the run was refused or published to a store."""
     if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
@@ -246,7 +246,7 @@ def _look(
     if not numbers:
         return []
     setup = Setup(policy, subkeys, staging=None, keep_links=False)
-    with LocalEngine(setup, 1, stop) as engine:
+    with LocalEngine(setup, 1, cancellation) as engine:
         return preview_objects(state, engine, root, numbers)
 
 

@@ -183,7 +183,7 @@ def audit_objects(
     if gone:
         context.requeue(gone)
         raise EnvironmentFailure(
-            f"Files of {len(gone)} objects are gone from the staging folder",
+            f"Files of {len(gone)} objects are missing from the staging folder",
             "Find out what deletes files there, then run the same command again: it restores them",
         )
     return search

@@ -62,7 +62,7 @@ def register_with_embeddings(
     paths: ModelPaths,
     vault: Vault,
     progress: Progress,
-    stop: Cancellation,
+    cancellation: Cancellation,
     *,
     workers: int,
 ) -> Added:
@@ -80,7 +80,7 @@ def register_with_embeddings(
         Encrypts the embeddings.
     progress : Progress
         Receives the number of embedded images.
-    stop : Cancellation
+    cancellation : Cancellation
         Checked between images.
     workers : int
         Number of worker processes.
@@ -103,7 +103,7 @@ def register_with_embeddings(
     entry = register(release, registry).entry
     side = dataset_from_release(release, "the release")
     images = iter(side.images)
-    with LocalEngine(FingerprintWorkers(paths), workers, stop) as engine:
+    with LocalEngine(FingerprintWorkers(paths), workers, cancellation) as engine:
         progress.stage("embedding", len(side.images))
         batches = iter(lambda: tuple(islice(images, BATCH)), ())
         looks = (look for found in fingerprint_in_workers(engine, progress, batches) for look in found)

@@ -87,7 +87,7 @@ class UploadTarget:
             raise _not_a_store() from None
         if listed:
             raise UsageError(
-                "output: the prefix is not empty, and its objects are not of this run",
+                "output: the prefix contains objects of something else",
                 "Choose another prefix, or remove what an unfinished run left there",
             )
 

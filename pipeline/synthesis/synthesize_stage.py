@@ -130,12 +130,12 @@ def check_synthesize(section: Synthesize) -> None:
     images = trained_on_dataset(training_of(section.model))
     if images is None:
         raise UsageError(
-            "synthesize.model: nothing says which images the generator learnt from",
+            "synthesize.model: the training images of the generator are not recorded",
             "Name a folder that medsanitize train generator wrote without starting from a foreign pipeline",
         )
     if len(images) > 1:
         raise UsageError(
-            "synthesize.model: the generator learnt from other images before those of its last training",
+            "synthesize.model: the generator was first trained on other images than in its last training",
             "Name a generator that was trained from scratch on all its images",
         )
     labels_by_path(section)

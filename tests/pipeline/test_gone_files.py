@@ -35,7 +35,7 @@ def test_a_missing_staged_file_is_made_again_by_the_next_run(
         return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(audit, "audit_objects", removed)
-    with pytest.raises(EnvironmentFailure, match="are gone") as failure:
+    with pytest.raises(EnvironmentFailure, match="are missing") as failure:
         run(policy, ONE)
     monkeypatch.undo()
 
@@ -50,7 +50,7 @@ def test_a_file_deleted_while_awaiting_approval_is_made_again(workplace: Workpla
     digest = run(policy, ONE).digest
     staged(policy)[0].unlink()
 
-    with pytest.raises(EnvironmentFailure, match="are gone"):
+    with pytest.raises(EnvironmentFailure, match="are missing"):
         run(policy, ONE)
 
     assert run(policy, Options(workers=1, approve=digest)).ending == "published"
@@ -71,7 +71,7 @@ def test_a_file_deleted_after_the_audit_is_detected_by_the_next_run(
     with pytest.raises((EnvironmentFailure, IntegrityError)):  # depends on the stage that needs them first
         run(policy, ONE)
     monkeypatch.undo()
-    with pytest.raises(EnvironmentFailure, match="are gone"):
+    with pytest.raises(EnvironmentFailure, match="are missing"):
         run(policy, ONE)
 
     assert run(policy, ONE).ending == "published"

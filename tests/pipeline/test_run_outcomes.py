@@ -239,7 +239,7 @@ def test_a_non_empty_output_is_rejected(workplace: Workplace) -> None:
     policy = workplace()
     policy.output.mkdir()
     (policy.output / "thesis.doc").write_text("precious")
-    with pytest.raises(UsageError, match="not of this run"):
+    with pytest.raises(UsageError, match="files of something else"):
         run(policy, ONE)
     assert (policy.output / "thesis.doc").read_text() == "precious"
 
@@ -370,7 +370,7 @@ def test_anonymous_runs_differ_unless_they_share_a_key(workplace: Workplace) -> 
     section = '{name: a, version: "1", mode: anonymous}'
     policies = [workplace(name, release=section) for name in ("a", "b", "c")]
     for policy, material in zip(policies, (None, b"k" * 64, b"k" * 64), strict=True):
-        run(policy, ONE, material=material)
+        run(policy, ONE, release_key=material)
     trees = [tree(policy.output) for policy in policies]
     assert trees[1] == trees[2]
     assert not set(trees[0]) & {name for name in trees[1] if name.startswith("data/")}

@@ -143,7 +143,7 @@ def test_a_signal_is_reported_with_the_progress_of_the_run(
     stop = Cancellation()
     monkeypatch.setattr(audit, "audit_objects", lambda *_: setattr(stop, "number", 15))
     with pytest.raises(Cancelled):
-        run(small, ONE, stop=stop)
+        run(small, ONE, cancellation=stop)
     facts = told(small)
     assert (facts["ending"], facts["exit_code"], facts["may_be_repeated"]) == ("stopped", 143, True)
     assert facts["stages"][-1]["name"] == "audit"
@@ -161,7 +161,7 @@ def test_a_signal_during_evidence_writing_publishes_nothing_until_the_next_run(
 
     monkeypatch.setattr(evidence, "write_evidence", signalled)
     with pytest.raises(Cancelled):
-        run(small, ONE, stop=stop)
+        run(small, ONE, cancellation=stop)
     assert not (small.output / "RELEASE.json").exists()
     assert run(small, ONE).ending == "published"
     assert [stage["name"] for stage in told(small)["stages"]] == ["publish"]

@@ -81,7 +81,7 @@ def test_an_anonymous_run_stopped_during_upload_reports_a_restart(
 
     front.before = ask
     with pytest.raises(Cancelled, match="it starts from scratch"):
-        run(policy, ONE, stop=stop)
+        run(policy, ONE, cancellation=stop)
     assert "resumes" not in told_in(policy)
 
 

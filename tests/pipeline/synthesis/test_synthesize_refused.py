@@ -28,9 +28,9 @@ def test_a_label_unknown_to_the_generator_is_rejected(make: Make, generator: dic
     ("facts", "said"),
     [
         ({"images": "0" * 64}, "not what the generator was trained on"),
-        ({"images_before": ["0" * 64]}, "learnt from other images before"),
-        ({"start": "0" * 64}, "nothing says which images"),
-        ({"start": "0" * 64, "images_before": "unknown"}, "nothing says which images"),
+        ({"images_before": ["0" * 64]}, "first trained on other images"),
+        ({"start": "0" * 64}, "are not recorded"),
+        ({"start": "0" * 64, "images_before": "unknown"}, "are not recorded"),
     ],
 )
 def test_a_generator_trained_on_other_data_than_the_table_is_rejected(

@@ -180,7 +180,7 @@ def test_a_killed_run_gives_the_same_bytes(make: Make, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(write_objects, "generate_pixels", counted)
     with pytest.raises(Cancelled):
-        done(cut, stop=stop)
+        done(cut, cancellation=stop)
     done(cut)
     assert len(batches) == len(set(batches))
     assert tree(cut.output) == tree(whole.output)

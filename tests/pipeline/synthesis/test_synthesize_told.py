@@ -158,7 +158,7 @@ def test_a_run_stopped_during_measurement_gives_the_same_bytes(
 
     monkeypatch.setattr(quality_module, "features_of", stopping)
     with pytest.raises(Cancelled):
-        done(cut, stop=stop)
+        done(cut, cancellation=stop)
     assert not (cut.output / "RELEASE.json").exists()
     done(cut)
     assert tree(cut.output) == tree(whole.output)
@@ -166,7 +166,7 @@ def test_a_run_stopped_during_measurement_gives_the_same_bytes(
 
 def test_an_anonymous_release_keeps_no_page_with_phi(make: Make) -> None:
     policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
-    result = done(policy, material=KEY)
+    result = done(policy, release_key=KEY)
     assert gate(result).result == "passed"
     assert not workspace_of(policy).synthetic_page.exists()
     assert "Fréchet distance" in report_of(policy)
