@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from medsanitize.pipeline.runtime.optional_dependencies import INCLUDED, MODULES
 
-from tests.helpers.environments import Environment, installed, linked
+from tests.helpers.environments import Environment, closure, installed, linked, normal
 from tests.helpers.hospital import prepare, write_ct
 
 pytestmark = pytest.mark.packaging
@@ -27,6 +27,11 @@ pytestmark = pytest.mark.packaging
 ROOT = Path(__file__).parents[2]
 NONE = "none"
 EXTRAS = (NONE, *MODULES)
+# Tests of code that needs no extra; a test among them that needs one carries its marker.
+BASE_TESTS = (
+    *("tests/policies", "tests/release", "tests/tools"),
+    *(f"tests/sanitize/{folder}" for folder in ("faces", "formats", "text", "wsi")),
+)
 Make = Callable[[str], Environment]
 
 
@@ -130,6 +135,18 @@ def test_a_real_install_without_extras_releases_a_ct(wheel: Path, tmp_path: Path
     prepare(tmp_path)
     done = environment.command("run", tmp_path / "policy.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_library_of_the_extra_dev_is_pinned(wheel: Path) -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {normal(name) for name, pin, _ in (line.partition("==") for line in lines) if pin}
+    assert sorted(closure(wheel, ["dev"]).keys() - pinned) == []
+
+
+def test_the_tests_of_the_base_packages_pass_without_extras(make: Make) -> None:
+    """In the wheel's environment, from which tests that need an extra are skipped."""
+    done = make("test").run("-m", "pytest", "-q", "-p", "no:cacheprovider", *BASE_TESTS, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_wheel_contains_only_the_package(wheel: Path) -> None:

@@ -81,7 +81,7 @@ def test_an_eponym_is_removed_if_it_is_used_as_a_name(text: str) -> None:
         ("HEAD per Dr Long", "HEAD per Dr"),
         ("Herr Koch klagt über Schmerzen", "Herr klagt über Schmerzen"),
         ("Mme Petit, douleur thoracique", "Mme, douleur thoracique"),
-        ("Sra. Blanco vive sola", "Sra. vive sola"),
+        pytest.param("Sra. Blanco vive sola", "Sra. vive sola", marks=pytest.mark.text),
         ("inviata dal Dott. Rossi per ematuria", "inviata dal Dott. per ematuria"),
         ("verwezen door Dr. de Vries wegens hematurie", "verwezen door Dr. wegens hematurie"),
         ("encaminhado pelo Dr. Silva", "encaminhado pelo Dr."),
@@ -195,6 +195,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.text
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=10).map(" ".join)))
 def test_a_cleaned_text_is_stable_and_not_longer(text: str) -> None:
