@@ -408,12 +408,12 @@ def test_decisions_made_in_a_browser_are_saved_and_applied(desk: Callable[..., D
     one = desk()
     with browser(tmp_path / "profile") as page:
         page.open(workspace_of(one.policy).review_page(), tmp_path)
-        assert page.ask("document.getElementById('told').value") == "0 of 18 decided"
+        assert page.ask("document.getElementById('decided').value") == "0 of 18 decided"
         page.click(f'label:has(input[name="{one.review_items[0]}"][value="quarantine"])')
         page.press("n")
         page.press("n")
         page.press("1")
-        assert page.ask("document.getElementById('told').value") == "2 of 18 decided"
+        assert page.ask("document.getElementById('decided').value") == "2 of 18 decided"
         page.ask(
             "document.getElementById('filter').value = 'sample';"
             "document.getElementById('filter').dispatchEvent(new Event('change', {bubbles: true}))"
