@@ -81,7 +81,7 @@ def matches(folder: Path) -> set[tuple[str, str, str]]:
 
     rows = pq.read_table(folder / "pairs.parquet").to_pylist()
     return {
-        (row["side_a"] + row["side_b"], row["patient_a"], row["patient_b"])
+        (row["dataset_a"] + row["dataset_b"], row["patient_a"], row["patient_b"])
         for row in rows
         if row["decision"] in MATCHED
     }

@@ -162,7 +162,7 @@ def _lines(found: Overlap, asked: OverlapRequest) -> list[str]:
         f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
         for side in found.datasets
     ]
-    for modality, limit in sorted(found.limits.items()):
+    for modality, limit in sorted(found.thresholds.items()):
         lines.append(
             f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
             f" {limit.pairs:,}; patients with two images: {limit.permissive.false_non_match.of:,})"

@@ -364,7 +364,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
             miss=max(bounds) if len(bounds) == len(misses) else None,
             unclear=sum(one.verdict.result == "inconclusive" for one in found.comparisons),
             sentences=tuple(one.verdict.sentence for one in found.comparisons),
-            limits=tuple(sorted(modality.value for modality in found.limits)),
+            limits=tuple(sorted(modality.value for modality in found.thresholds)),
         )
         if section.action == "fail" and (matched or found.result != "exclusive"):
             FAILED_OVERLAP.set(state)

@@ -8,7 +8,6 @@ from math import inf
 from typing import Protocol, TypeVar
 
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.ocr import Frame, TextReader
 
 Terms = TypeVar("Terms", contravariant=True)
 
@@ -71,22 +70,6 @@ def find_identifying_boxes(
         for line in _lines(mine, upright):
             chosen.update(list(_scraps(line, chosen, upright)))
     return tuple(box for box in boxes if box in chosen)
-
-
-def find_remaining_text(
-    reader: TextReader, frame: Frame, cleaner: TextClassifier[Terms], terms: Terms
-) -> tuple[TextBox, ...]:
-    """Return the identifying boxes of a frame after blanking; empty when the blanking is verified.
-
-    Parameters
-    ----------
-    reader : TextReader
-    frame : array of uint8, shape (rows, columns)
-    cleaner : TextClassifier
-    terms
-        Identifiers of the patient and study.
-    """
-    return find_identifying_boxes(reader.read(frame), cleaner, terms)
 
 
 def _labeled(group: list[TextBox]) -> bool:

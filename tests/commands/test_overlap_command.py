@@ -246,7 +246,7 @@ def test_a_modified_index_is_rejected(indexed: tuple[Path, Path], name: str) -> 
 def test_an_index_with_inconsistent_metadata_is_rejected(
     indexed: tuple[Path, Path], change: Any, restated: bool
 ) -> None:
-    told = Path(f"{indexed[0]}-index") / "seen.json"
+    told = Path(f"{indexed[0]}-index") / "fingerprint.json"
     facts = json.loads(told.read_bytes())
     if isinstance(change, dict):
         rest = {key: value for key, value in {**facts, **change}.items() if key != "digest"}
@@ -266,7 +266,7 @@ def test_an_index_of_other_models_is_rejected(
         monkeypatch.setattr(f"medsanitize.pipeline.{place}.open_models", lambda _paths: models)
     done = ask(*(f"{one}-index" for one in indexed))
     assert done.exit_code == 2
-    assert "A is an index that other models made" in done.stderr
+    assert "A is an index of other models" in done.stderr
 
 
 @pytest.mark.parametrize("place", [".", "new", "../b", "../b/labels.csv", "../b-index"])
@@ -291,7 +291,7 @@ def test_two_concurrent_runs_cannot_write_one_index(indexed: tuple[Path, Path]) 
     (indexed[0].parent / "new.part").mkdir()
     done = index(indexed[0], indexed[0].parent / "new")
     assert done.exit_code == 2
-    assert "half made" in done.stderr
+    assert "incomplete index" in done.stderr
 
 
 def test_a_failed_index_run_leaves_no_files(
@@ -309,7 +309,7 @@ def test_a_failed_index_run_leaves_no_files(
 def test_an_impossible_output_path_is_reported(indexed: tuple[Path, Path], place: str) -> None:
     done = index(indexed[1], indexed[0].parent / place)
     assert done.exit_code == 2, done.output
-    assert "cannot be made" in done.stderr
+    assert "cannot be created" in done.stderr
     compared = ask(*with_tables(*indexed), "--output", indexed[0].parent / place)
     assert compared.exit_code == 2 or place == "x" * 252
 

@@ -148,7 +148,7 @@ def _scored(
         if verifier is None:
             score[part] = -distance[part]
         elif one.second is None or other.second is None:
-            raise ValueError("the verification model has not looked at these images")
+            raise ValueError("the verification model has not read these images")
         else:
             score[part] = score_rows(verifier, one.second, i, other.second, j)
     # Rounded: the last bits depend on how a BLAS library blocks its sums, and no decision may.

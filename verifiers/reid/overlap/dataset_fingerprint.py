@@ -219,7 +219,7 @@ class _Embedded:
 
         second = self._second.array()
         if len(second) not in (0, len(self._images)):
-            raise ValueError("a verification model looks at all images or at none")
+            raise ValueError("a verification model must read all images or none")
         images = np.array(self._images, np.int64)
         return Embeddings(
             images=images,

@@ -1,8 +1,8 @@
 """On-disk fingerprint index of a dataset. Contains PHI.
 
-The index holds embeddings, which can be inverted, and a table of images with their patients. ``seen.json`` is
-written last. It holds the digest of the models, of the image table and of each index of embeddings, and a
-digest of itself; every file is verified before use.
+The index holds embeddings, which can be inverted, and a table of images with their patients.
+``fingerprint.json`` is written last. It holds the digest of the models, of the image table and of each
+index of embeddings, and a digest of itself; every file is verified before use.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.models import Models
     from numpy.typing import NDArray
 
-FINGERPRINT: Final = "seen.json"
+FINGERPRINT: Final = "fingerprint.json"
 _IMAGES: Final = "images.parquet"
 _FORMAT: Final = 1
 _AT_ONCE: Final = 4096
 # Embeddings of the verification model are only read by row: they never need inverted lists.
 _NO_LISTS: Final = 1 << 62
 _FIELDS: Final = {"format": int, "models": str, "unread": dict, "non_images": int, "files": dict}
-_DAMAGED: Final = ("An index of images is damaged", "Make it again with medsanitize index")
+_DAMAGED: Final = ("An index of images is damaged", "Create it again with medsanitize index")
 
 
 def is_fingerprint_index(folder: Path) -> bool:
@@ -78,8 +78,8 @@ def create_fingerprint_index(output: Path) -> Iterator[Path]:
         part.rename(output)
     except OSError:
         raise UsageError(
-            "The index is made, but something else has taken its place",
-            "It has its name and .part: rename it",
+            "The index is complete, but a file or folder of its name was created meanwhile",
+            "Rename the index, whose name ends in .part",
         ) from None
 
 
@@ -88,19 +88,23 @@ def _make(output: Path, part: Path) -> None:
         # An empty folder is allowed, since rename() replaces it.
         empty = output.is_dir() and not output.is_symlink() and not any(output.iterdir())
         if os.path.lexists(output) and not empty:
-            raise UsageError("Something is at the place of the index", "Name a new folder, or remove it")
+            raise UsageError(
+                "The folder for the index exists and is not empty", "Name a new folder, or remove it"
+            )
         with storage_errors():
             part.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(part):
             raise UsageError(
-                "The index is half made: by a run that is still at it, or by one that was killed",
-                "Remove the folder with its name and .part, if nothing is at work on it",
+                "An incomplete index exists: another process is writing it, or was killed",
+                "If no process writes it, remove the folder of its name that ends in .part",
             )
         with storage_errors():
             # mkdir is atomic: of two runs at the same time, only one succeeds.
             part.mkdir(mode=0o700)
     except OSError:
-        raise UsageError("The folder for the index cannot be made", "Name one within a folder") from None
+        raise UsageError(
+            "The folder for the index cannot be created", "Name a folder inside an existing folder"
+        ) from None
 
 
 def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Models) -> None:
@@ -125,7 +129,7 @@ def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Mode
     import pyarrow.parquet as pq
 
     if not seen.vectors:
-        raise UsageError("No image could be looked at by a model", "Name a folder of radiographs or slides")
+        raise UsageError("No model could read any image", "Name a folder of radiographs or slides")
     with storage_errors():
         # Created first, since the Parquet writer would use the default mode.
         os.close(os.open(folder / _IMAGES, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
@@ -224,8 +228,8 @@ def load_fingerprint_index(folder: Path, title: str, models: Models) -> DatasetF
     facts = _facts(folder)
     if facts["models"] != models.identity:
         raise UsageError(
-            f"{title} is an index that other models made, or another version of medsanitize",
-            "Name the models it was made with, or make it again with these",
+            f"{title} is an index of other models or of another version of medsanitize",
+            "Name the models of the index, or create it again with these",
         )
     try:
         return _seen(folder, title, _images(folder, facts["files"][_IMAGES]), facts, models)
@@ -323,5 +327,5 @@ def _vectors(
         ).searched.vectors
     # A negative number would index from the end without an error.
     if images.min(initial=0) < 0 or (other is not None and len(other) != len(images)):
-        raise ValueError("both models look at the same images")
+        raise ValueError("both models must read the same images")
     return Embeddings(images, patients[images], found.searched, other)

@@ -41,7 +41,7 @@ class Overlap:
         Comparison of every two datasets.
     pairs
         Pairs of images, best evidence first.
-    limits
+    thresholds
         Thresholds and error rates by modality.
     models
         Digests of the models by modality.
@@ -51,7 +51,7 @@ class Overlap:
     datasets: tuple[DatasetFingerprint, ...]
     comparisons: tuple[Comparison, ...]
     pairs: tuple[ImagePair, ...]
-    limits: Mapping[Modality, Thresholds]
+    thresholds: Mapping[Modality, Thresholds]
     models: Mapping[Modality, str]
 
 
@@ -141,7 +141,7 @@ def _concluded(
         datasets=seen,
         comparisons=tuple(comparisons),
         pairs=assign_groups(tuple(pairs)),
-        limits=limits,
+        thresholds=limits,
         models={modality: models.digest(modality) for modality in modalities},
     )
 

@@ -31,7 +31,7 @@ def result_json(found: Overlap) -> dict[str, Any]:
             }
             for dataset in found.datasets
         ],
-        "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(found.limits.items())},
+        "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(found.thresholds.items())},
         "models": {modality.value: digest for modality, digest in sorted(found.models.items())},
         "groups": max((pair.group for pair in found.pairs), default=0),
     }
@@ -111,10 +111,10 @@ def _schema() -> Any:
     import pyarrow as pa
 
     texts = (
-        "side_a",
+        "dataset_a",
         "image_a",
         "patient_a",
-        "side_b",
+        "dataset_b",
         "image_b",
         "patient_b",
         "basis",
@@ -134,11 +134,11 @@ def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for letter, dataset, image, patient in zip("ab", pair.datasets, pair.images, pair.patients, strict=True):
         seen = found.datasets[dataset]
-        row |= {f"side_{letter}": seen.title, f"image_{letter}": seen.images[image].name}
+        row |= {f"dataset_{letter}": seen.title, f"image_{letter}": seen.images[image].name}
         row[f"patient_{letter}"] = seen.names[patient] or None
     row |= {"basis": pair.basis, "decision": pair.decision, "bits": pair.bits, "group": pair.group}
     row |= {"modality": pair.modality, "distance": pair.distance, "score": pair.score}
-    limit = found.limits.get(pair.modality) if pair.modality is not None else None
+    limit = found.thresholds.get(pair.modality) if pair.modality is not None else None
     if limit is not None:
         strict = pair.basis == "score" and pair.decision == "same_patient"
         point = limit.strict if strict else limit.permissive

@@ -46,11 +46,11 @@ class Evidence:
         Pairs of patients that reach the strict threshold, by modality.
     compared
         Pairs of patients that the model compared, by modality.
-    limits
+    thresholds
         Thresholds and error rates by modality; absent where the model is not calibrated.
     unread
         Images of either dataset that were not compared in full, counted by reason.
-    apart
+    not_comparable
         Patients of either dataset without an image that a model could compare with the other dataset.
     undecided_near_duplicates
         Pairs with nearly equal perceptual hashes in datasets where the hash does not discriminate.
@@ -65,9 +65,9 @@ class Evidence:
     matched: Mapping[Modality, int]
     strict: Mapping[Modality, int]
     compared: Mapping[Modality, int]
-    limits: Mapping[Modality, Thresholds]
+    thresholds: Mapping[Modality, Thresholds]
     unread: Mapping[str, int]
-    apart: int
+    not_comparable: int
     undecided_near_duplicates: int = 0
     complete: bool = True
     permutation: Mapping[Modality, PermutationTest] = field(default_factory=dict)
@@ -163,7 +163,7 @@ def _certain_evidence(evidence: Evidence) -> str:
 
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     """Describe model matches that are significant, at the permissive or the strict threshold; else empty."""
-    limit = evidence.limits[modality]
+    limit = evidence.thresholds[modality]
     # Bonferroni: two tests in every modality share one significance level.
     level = _SURPRISE / len(evidence.matched) / 2
     permissive = _MatchTest(
@@ -223,7 +223,7 @@ def _permissive_matches(evidence: Evidence) -> str:
 
 def _expected_by_chance(evidence: Evidence, modalities: Iterable[Modality], *, strict: bool = False) -> float:
     """Expected number of false matches at the permissive or the strict threshold."""
-    limits = {one: evidence.limits[one] for one in modalities}
+    limits = {one: evidence.thresholds[one] for one in modalities}
     return sum(
         evidence.compared[one] * limit.false_match_estimate(limit.strict if strict else limit.permissive)
         for one, limit in limits.items()
@@ -261,12 +261,13 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
         found.append(f"{unread:,} images could not be read or compared in full ({listed})")
     if not evidence.compared:
         found.append("the datasets have no images of one modality in common")
-    elif evidence.apart:
+    elif evidence.not_comparable:
         found.append(
-            f"{evidence.apart:,} patients have no image that could be compared with the other dataset"
+            f"{evidence.not_comparable:,} patients have no image that could be compared"
+            " with the other dataset"
         )
     for modality, pairs in evidence.compared.items():
-        limit = evidence.limits.get(modality)
+        limit = evidence.thresholds.get(modality)
         if limit is None:
             found.append(f"the model is not calibrated for {modality.value}s")
             continue
@@ -289,7 +290,7 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
             )
     # A calibrated model decides such pairs itself.
     if evidence.undecided_near_duplicates and any(
-        modality not in evidence.limits for modality in evidence.compared
+        modality not in evidence.thresholds for modality in evidence.compared
     ):
         found.append(
             f"{evidence.undecided_near_duplicates:,} pairs of images have nearly equal perceptual hashes"
@@ -301,9 +302,9 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
 
 def _is_unbounded(evidence: Evidence) -> bool:
     """Whether nothing bounds the false non-match rate."""
-    calibrated = all(modality in evidence.limits for modality in evidence.compared)
+    calibrated = all(modality in evidence.thresholds for modality in evidence.compared)
     # Any image that was not compared may show a shared patient.
-    seen_all = not evidence.unread and not evidence.apart and evidence.complete
+    seen_all = not evidence.unread and not evidence.not_comparable and evidence.complete
     if not (evidence.compared and calibrated and seen_all):
         return True
     return any(_is_doubtful(evidence, modality) for modality in evidence.compared)
@@ -311,7 +312,7 @@ def _is_unbounded(evidence: Evidence) -> bool:
 
 def _modality_bound(evidence: Evidence, modality: Modality) -> float:
     """Bound of the false non-match rate; the permissive threshold counts where no pair reaches it."""
-    limit = evidence.limits[modality]
+    limit = evidence.thresholds[modality]
     # Once a pair reaches the permissive threshold, only the strict one can support the claim.
     return limit.miss(limit.strict if evidence.matched.get(modality) else limit.permissive)
 
@@ -322,4 +323,4 @@ def _false_non_match_bound(evidence: Evidence) -> float:
 
 
 def _patients(evidence: Evidence) -> str:
-    return f"{min(evidence.limits[one].strict.false_non_match.of for one in evidence.compared):,}"
+    return f"{min(evidence.thresholds[one].strict.false_non_match.of for one in evidence.compared):,}"

@@ -51,9 +51,9 @@ def evidence(
         matched={CHEST: matched},
         strict={CHEST: matched if strict is None else strict},
         compared={CHEST: 14_400},
-        limits={CHEST: known},
+        thresholds={CHEST: known},
         unread={},
-        apart=0,
+        not_comparable=0,
         permutation={CHEST: PermutationTest(within, by_chance)},
     )
 
@@ -79,8 +79,8 @@ def test_strict_matches_prove_an_overlap_despite_many_possible_ones_by_chance(
 ) -> None:
     found = evidence(22, 0.4, limit(1e-3, 0, 120), 20, strict=9)
     strict = replace(limit(1e-5, 0, 120).strict, threshold=0.9)
-    known = replace(found.limits[CHEST], strict=strict)
-    told = replace(found, limits={CHEST: known}, strict_permutation={CHEST: PermutationTest(0, chance)})
+    known = replace(found.thresholds[CHEST], strict=strict)
+    told = replace(found, thresholds={CHEST: known}, strict_permutation={CHEST: PermutationTest(0, chance)})
     assert conclude("A", "B", told).result == result
 
 
@@ -206,7 +206,7 @@ def test_verdicts_are_made_per_modality() -> None:
         matched={**seen.matched, slides: 1},
         strict={**seen.strict, slides: 0},
         compared={**seen.compared, slides: 14_400},
-        limits={CHEST: known, slides: known},
+        thresholds={CHEST: known, slides: known},
     )
     verdict = conclude("A", "B", both)
     assert "in their radiographs, 1 of them at the strict threshold" in verdict.sentence
