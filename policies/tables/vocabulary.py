@@ -96,9 +96,19 @@ def named_words() -> frozenset[str]:
 @cache
 def cues() -> Mapping[str, frozenset[str]]:
     """Return sections of ``vocabulary_cues.txt``: titles, relations, institutions, eponyms, their heads."""
+    return _sections("vocabulary_cues.txt")
+
+
+@cache
+def context() -> Mapping[str, frozenset[str]]:
+    """Return sections of ``vocabulary_context.txt``: words next to employers, wards, rooms, weekdays."""
+    return _sections("vocabulary_context.txt")
+
+
+def _sections(name: str) -> Mapping[str, frozenset[str]]:
     sections: dict[str, set[str]] = {}
     section: set[str] = set()
-    for line in _read("vocabulary_cues.txt").splitlines():
+    for line in _read(name).splitlines():
         if line.startswith("["):
             section = sections.setdefault(line.strip("[]"), set())
         elif not line.startswith("#"):

@@ -15,6 +15,7 @@ from functools import cache
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text import addresses
+from medsanitize.sanitize.text.context_names import find_context_names
 from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 from medsanitize.sanitize.text.text_dates import DATES
 
@@ -134,6 +135,7 @@ def find_patterns(text: str) -> Iterator[PatternMatch]:
                 yield PatternMatch(span.start, _town_ends(text, span), rule)
             else:
                 yield extend_to_words(text, span) if rule in ("number", "phone") else span
+    yield from (PatternMatch(start, end, "institution") for start, end in find_context_names(text))
 
 
 def extend_to_words(text: str, span: PatternMatch) -> PatternMatch:

@@ -26,10 +26,31 @@ _SHORT = (
 # Longest first: an alternation takes the first branch that matches.
 _LONG = "|".join(sorted(set(_MONTHS), key=lambda word: (-len(word), word)))
 _ANY = "|".join(sorted({*_MONTHS, *_SHORT}, key=lambda word: (-len(word), word)))
+# Not "Tuesdays" and "dienstags": a day of every week is no date.
+_WEEKDAYS = "|".join(
+    sorted(
+        (
+            "monday tuesday wednesday thursday friday saturday sunday "
+            "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag "
+            "lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles miercoles jueves viernes sábado sabado domingo "
+            "lunedì lunedi martedì martedi mercoledì mercoledi giovedì giovedi venerdì venerdi sabato domenica "
+            "segunda-feira terça-feira terca-feira quarta-feira quinta-feira sexta-feira "
+            "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag "
+            "poniedziałek poniedziałku wtorek wtorku środa środę środy czwartek czwartku piątek piątku sobota sobotę soboty niedziela niedzielę niedzieli "
+            "måndag måndagen tisdag tisdagen onsdag onsdagen torsdag torsdagen fredag fredagen lördag lördagen söndag söndagen "
+            "mandag tirsdag lørdag søndag pazartesi çarşamba perşembe cumartesi pondělí úterý středa středu čtvrtek pátek neděle neděli"
+        ).split(),
+        key=lambda word: (-len(word), word),
+    )
+)
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _ORDINAL = r"(?:st|nd|rd|th|er|re|e|\.º|º|ª|°|\.|a|de|:e)?"
 _YEAR = r"(?:(?:19|20|21)\d{2}|['’]\d{2})"
 _OF = r"(?:of|de|del|di|do|der|den|d')?"
+_DAY_ENDING = r"(?:st|nd|rd|th|er|re|ste|de|e|:e|:a|-?e?go|\.|º|ª|°)?"
+_ARTICLE = r"(?:the|le|el|il|de|den|dem|dia|día|giorno|dnia)"
+# "on the 3rd rib" is no date: only what ends its clause is one.
+_ENDS = r"(?=\s*(?:[;)]|(?-i:\.(?!\s?[a-zà-ÿ]))|,(?!\s?\d)|$))"
 _NUMBER_WORD = (
     r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth"
     r"|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|(?:twenty|thirty)[ -](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)"
@@ -80,6 +101,23 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         r"(?<![^\W_])(?P<cut>q[1-4][\s/-]{0,2}(?:19|20)\d{2})(?!\d)",
         r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:1[3-9]|2\d|3[01])/(?:0?[1-9]|1[0-2]))(?![\w/.,])"
         + _UNIT,
+        # Monday the 3rd of May, lunes 3, Montag, dem 3., måndagen den 3:e
+        rf"(?<![^\W_])(?P<cut>(?:{_WEEKDAYS})(?![^\W_])(?:[\s,.]{{1,3}}(?:{_ARTICLE}\s){{0,2}}{_DAY}{_DAY_ENDING}(?![\w%]|[.,/]\d)"
+        + _UNIT
+        + rf"(?:\s{_OF}\s?(?:{_ANY})(?![^\W_]))?)?)",
+        rf"(?<![^\W_])(?P<cut>(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\.?,?\s(?:the\s)?{_DAY}(?:st|nd|rd|th))(?![^\W_])",
+        rf"(?<![^\W_])(?P<cut>(?:mo|di|mi|do|fr|sa|so)[.,]{{1,2}}\s?(?:de[nm]\s)?{_DAY}\.)(?!\d)",
+        # the 21st of June
+        rf"(?<![^\W_])(?P<cut>the\s{_DAY}{_DAY_ENDING}\s{_OF}\s?(?:{_LONG}|may)(?![^\W_]))",
+        # on the 14th, am 14., le 14, el día 14, il 14, no dia 14, de 14e, 14-go, den 14:e
+        rf"(?<![^\W_])(?:on|since|until|till|by|from|before|after)\s(?P<cut>the\s{_DAY}(?:st|nd|rd|th))"
+        + _ENDS,
+        rf"(?<![^\W_])(?:am|vom|seit dem|bis zum|zum|ab dem)\s(?P<cut>{_DAY}\.)(?=\s*(?:[,;)]|$))",
+        rf"(?<![^\W_])(?:le|il|depuis le)\s(?P<cut>{_DAY}(?:er)?)" + _ENDS,
+        rf"(?<![^\W_])(?:el|del|il|no|do|o|al|dal|dnia)\s(?P<cut>(?:(?:día|dia|giorno)\s)?{_DAY})" + _ENDS,
+        rf"(?<![^\W_])(?:op|sinds|vanaf|tot)\s(?P<cut>de\s{_DAY}(?:ste|de|e))" + _ENDS,
+        rf"(?<![\w.,])(?P<cut>{_DAY}-?e?go)" + _ENDS,
+        rf"(?<![^\W_])(?P<cut>den\s{_DAY}(?::[ea])?)" + _ENDS,
         # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr
         r"(?<![\d.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
         r"(?<![\w.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",

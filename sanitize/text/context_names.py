@@ -1,0 +1,195 @@
+"""Names of employers, schools, clubs, ships, wards and rooms, recognized by the words next to them.
+
+Such names are cut whole, because they often consist of ordinary words. The words next to them are in
+``policies/tables/vocabulary_context.txt``.
+"""
+
+# ruff: noqa: E501  (one pattern a line)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from medsanitize.policies.tables.vocabulary import context, fold, words
+from medsanitize.sanitize.text.morphology import is_clinical
+
+_LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv")
+_ARTICLES = "the|der|die|das|dem|den|le|la|les|l['’]|el|los|las|il|lo|i|gli|o|a|os|as|de|het|'t|du|des|del|della|dello|do|da"
+_CAP = r"[A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶĹĻŁŃŅŇŌŐŒŔŘŚŞŠŢŤŪŮŰŹŻŽ]"
+_NAME = rf"{_CAP}[\w'’&.-]{{0,40}}(?<![.-])"
+_LINK = (
+    r"(?:of|the|and|for|&|\+|de|du|des|d['’]|l['’]|la|le|les|del|della|dei|delle|do|da|dos|das|di|el|los|las|y|e|i|et|und|der|die|das|dem|den|für|im|am|zu|zum|zur|"
+    r"van|voor|het|en|op|och|för|av|pod|nad|na|w|dla|im\.|nr\.?|no\.?)"
+)
+# "Oak & Sons", "College of Art", "Szkole nr 5"
+_PHRASE = (
+    rf"(?:{_NAME}|\d{{1,3}}\s{_NAME})(?:[ -](?:{_LINK}[ ]?){{0,3}}(?:{_NAME}|\d{{1,4}}(?![\w%]))){{0,6}}"
+)
+_UNIT = (
+    r"(?!\s?(?:mm|cm|ml|mg|kg|t|tesla|d|hz|%|°|x|fr|f|ch|min|h|w|positions?|pos|images?|views?)(?![^\W_]))"
+)
+# Not "bed 2 of 6", "bed 2/6", "room 2.5": counts and quantities.
+_PLACE_NUMBER = (
+    r"(?:\d{1,4}(?:[-.]\d{1,3})?[ ]?(?:[A-Za-z](?![^\W_]))?|(?![LCTSlcts]\d)[A-Za-z]{1,2}-?\d{1,4}[A-Za-z]?|[A-Z](?=[ ]?(?:[,;.)]|$)))(?![\w%])"
+    rf"(?![ ]?[/x×][ ]?\d|[.,]\d|[ ](?:of|von|sur|di|van|av|z)[ ]\d){_UNIT}"
+)
+_CODE = r"(?=(?:[^\W_]|[ /.-]){0,24}?\d(?:[^\d]?\d){2})(?:[A-Z]{1,6}[ -]?){0,4}\d[\w/.-]{1,24}(?<![./-])"
+_UNCASED_AT = "at|by|bei|beim|chez|presso|bij|hos|por|par"
+_MIXED = re.compile(rf"{_CAP}[^\W\d_]*[^\W\d_A-Z]")
+_WORD = re.compile(r"[^\W_]+")
+_MOST_LEFT = 4
+
+
+_THE = re.compile(r"(?<![^\W_])[Tt]he $")
+
+
+def find_context_names(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the half-open spans of names that the words next to them reveal.
+
+    Parameters
+    ----------
+    text : str
+
+    Yields
+    ------
+    tuple of (int, int)
+        In no order; spans may overlap.
+    """
+    for pattern in _patterns()["any"]:
+        yield from (match.span("cut") for match in pattern.finditer(text))
+    # Without capitals, a name ends at a word that continues the sentence.
+    if not _MIXED.search(text):
+        for pattern in _patterns()["uncased"]:
+            yield from (match.span("cut") for match in pattern.finditer(text))
+        return
+    for pattern in _patterns()["cased"]:
+        yield from (
+            _with_article(text, *match.span("cut"))
+            for match in pattern.finditer(text)
+            if _is_name(match["cut"])
+        )
+    yield from (_with_article(text, *span) for span in _kinds(text))
+    for pattern in _patterns()["ward"]:
+        yield from (match.span() for match in pattern.finditer(text) if _names_ward(match["cut"]))
+
+
+def _with_article(text: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a span by an English article before it, which would remain without a noun."""
+    article = _THE.search(text, max(0, start - 5), start)
+    return (article.start() if article else start), end
+
+
+def _is_name(phrase: str) -> bool:
+    """Return whether a phrase is a name, not an abbreviation such as ``MRI`` or a word such as ``Rente``."""
+    found = [word for word in _WORD.findall(phrase) if word[0].isupper()]
+    if len(found) == 1 and fold(found[0]) in context()["stop"]:
+        return False
+    return not all(word.isupper() and fold(word) in words() for word in found)
+
+
+def _names_ward(phrase: str) -> bool:
+    """Return whether a ward is called by a name, not by its department."""
+    found = [fold(word) for word in _WORD.findall(phrase)]
+    return not any(word in context()["department"] or is_clinical(word) for word in found)
+
+
+def _kinds(text: str) -> Iterator[tuple[int, int]]:
+    """Yield kinds of companies, schools, clubs and ships with the name before or after them."""
+    after, before = _patterns()["after"][0], _patterns()["before"][0]
+    for kind in _patterns()["kind"][0].finditer(text):
+        # "club foot" is a deformity.
+        if text[kind.end() :].lstrip(" -")[:4].lower() in ("foot", "feet", "hand"):
+            continue
+        named = after.match(text, kind.end())
+        end = named.end() if named else kind.end()
+        start = kind.start()
+        if kind[0][0].isupper():
+            start = _left(text, start, before)
+        if named or start < kind.start():
+            yield start, end
+
+
+def _left(text: str, start: int, before: re.Pattern[str]) -> int:
+    """Return the start of the capitalized words before a kind: ``Oak Hill High School``."""
+    for _ in range(_MOST_LEFT):
+        found = before.search(text, max(0, start - 44), start)
+        if found is None:
+            break
+        # "Attends Oak School": the first word of a sentence has a capital of its own.
+        if fold(found["word"]) in _patterns_of_work():
+            break
+        start = found.start("word")
+    return start
+
+
+@cache
+def _patterns_of_work() -> frozenset[str]:
+    return frozenset().union(*(context()[f"{kind} {one}"] for kind in ("work", "at") for one in _LANGUAGES))
+
+
+@cache
+def _patterns() -> dict[str, list[re.Pattern[str]]]:
+    lists = context()
+    cased, uncased = [], []
+    for language in _LANGUAGES:
+        work, at = _either(lists[f"work {language}"]), _either(lists[f"at {language}"])
+        gap = r"(?:[ -][^\W\d_]{1,20}){0,3}?"
+        # "plays football for Harbor United", "Accident du travail dans l'entreprise Métal Union"
+        cased.append(
+            rf"(?<![^\W_])(?i:{work}){gap}[ ](?i:{at})(?:(?<=['’])|[ ])(?:(?i:{_ARTICLES})[ ]?){{0,2}}"
+            rf"(?:(?!(?i:{at})[ ])[a-zà-ÿąćęłńóśźż]{{3,20}}[ ])?(?P<cut>{_PHRASE})"
+        )
+    stop = _either(lists["stop"])
+    anyone = _either(frozenset().union(*(lists[f"work {language}"] for language in _LANGUAGES)))
+    uncased.append(
+        rf"(?<![^\W_])(?:{anyone})(?:[ ][^\W\d_]{{1,20}}){{0,2}}?[ ](?:{_UNCASED_AT})[ ]"
+        rf"(?P<cut>(?!(?:an?|eine[rmns]?|une?|una|uno|um|uma|een|en|ett)[ ])(?:(?:{_ARTICLES})[ ])?(?!(?:{stop})(?![^\W_]))[^\W\d_]+"
+        rf"(?:[ &-]{{1,3}}(?!(?:{stop})(?![^\W_]))[^\W\d_]+){{0,3}})"
+    )
+    label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
+    cased += [
+        rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
+    ]
+    kind, ending = _either(lists["kind"]), _either(lists["kind ending"])
+    place, number, ward = (_either(lists[name]) for name in ("place", "place number", "ward"))
+    body = _either(lists["accreditation"])
+    return {
+        "any": [
+            re.compile(pattern, re.IGNORECASE)
+            for pattern in (
+                rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
+                rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
+                r"(?<![^\W_])(?P<cut>ch\.?[ ]\d{1,4}(?=[ ,/-]{1,3}lit[ ]))",
+                rf"(?<![^\W_])(?P<cut>(?:{body})[ .:#-]{{0,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?-i:{_CODE}))",
+                r"(?<![^\W_])(?:akkreditierung|accr[eé]ditation|acreditaci[oó]n|accreditamento|acreditação|accreditatie|akredytacja|ackreditering)"
+                rf"[ .:#-]{{1,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?P<cut>(?:[^\W\d_]{{2,12}}[ -]{{1,2}})?(?-i:{_CODE}))",
+                r"(?<![^\W_])(?P<cut>\d{2}D\d{7})(?![^\W_])",
+            )
+        ],
+        "cased": [re.compile(pattern) for pattern in cased],
+        "uncased": [re.compile(pattern, re.IGNORECASE) for pattern in uncased],
+        "kind": [re.compile(rf"(?<![^\W_])(?:{kind}|[^\W\d_]{{2,24}}(?:{ending}))(?![^\W_])", re.IGNORECASE)],
+        "after": [
+            re.compile(
+                rf"[ ](?:(?:of[ ]|de[ ]|d['’]|di[ ]|da[ ]|do[ ])[^\W\d_]{{3,20}}[ ](?=(?:{_LINK})[ ]))?(?:{_LINK}[ ]?){{0,3}}{_PHRASE}"
+            )
+        ],
+        "before": [
+            re.compile(rf"(?:^|(?<=[^\w]))(?P<word>{_CAP}[\w'’&-]{{0,40}})[ ](?:(?:of|and|de|van)[ ])?$")
+        ],
+        "ward": [
+            re.compile(rf"(?<![^\W_])(?i:{ward})[ -][\"„“]?(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}})[\"“”]?"),
+            re.compile(
+                rf"(?<![^\W_])(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}}(?:[ ]{_CAP}[^\W\d_A-Z]{{2,30}}){{0,2}})[ ][Ww]ard(?![^\W_])"
+            ),
+        ],
+    }
+
+
+def _either(found: Iterable[str]) -> str:
+    """Return an alternation of words, the longest first."""
+    return "|".join(re.escape(word) for word in sorted(found, key=lambda word: (-len(word), word)))
