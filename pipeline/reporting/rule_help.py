@@ -34,6 +34,10 @@ _EXACT = {
         "Text that may identify was still read after the pixels had been cleaned.",
         "Check the areas shown above. Blank the rest with a region in the policy, or leave it out.",
     ),
+    "burned-in-text-unread": (
+        "A large part of its pixels looks like text that the reader cannot read.",
+        "Look at it. Blank the text with a region in the policy, or leave it out.",
+    ),
     "face-not-removed": (
         "The removal of a face could not be proved.",
         "Remove the face with another tool, or leave it out.",

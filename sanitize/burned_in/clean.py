@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from medsanitize.sanitize.burned_in.areas import RepeatedAreas, covered_fraction, is_inside, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
@@ -14,6 +15,8 @@ from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
 from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame
 from medsanitize.sanitize.burned_in.review_images import MOST, ReviewImages, residual_text_item
+from medsanitize.sanitize.burned_in.strokes import StrokeLine, find_lines
+from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.burned_in.write_back import (
     NotEditableInPlace,
     color_model,
@@ -37,6 +40,10 @@ _SAME = 0.7
 # Most letters of a fragment, and its least certainty.
 _FEW = 3
 _SOMETHING = 0.5
+# Least letters of unread text in a rendering that amplifies noise.
+_SEVERAL = 6
+# Largest part of a frame that is blanked as unread text: more may be anatomy.
+_MOST_UNREAD = 0.15
 # Certainty from which a line is read beyond doubt.
 _SURE = 0.9
 
@@ -131,8 +138,8 @@ def clean_frames(
     Raises
     ------
     Quarantined
-        ``burned-in-text-remains``, ``pixels-undecodable``, ``pixels-not-rewritten``, ``lossy-pixels``,
-        ``pixels-too-large`` or ``refused-in-review``.
+        ``burned-in-text-remains``, ``burned-in-text-unread``, ``pixels-undecodable``,
+        ``pixels-not-rewritten``, ``lossy-pixels``, ``pixels-too-large`` or ``refused-in-review``.
     """
     job = _FrameCleaner(image, order, reader, *_decided(order.decisions))
     job.look()
@@ -197,6 +204,8 @@ class _FrameCleaner:
         Whether the review blanks all text.
     own : list of tuple of Area
         Areas to blank in each frame.
+    marks : list of tuple of TextBox
+        Codes and unread text in each frame, with their margins.
     plain : list of tuple of TextBox
         Harmless legible lines of each frame.
     repeated : RepeatedAreas
@@ -207,7 +216,7 @@ class _FrameCleaner:
         Number of a frame (from 1) -> rendering after blanking.
     checks : FrameTextReader or None
         Reads the blanked frames.
-    judged, seen_near : dict
+    judged, seen_near, seen_lines
         Caches.
     """
 
@@ -218,6 +227,7 @@ class _FrameCleaner:
     added: dict[int, list[Area]]
     everything: bool
     own: list[tuple[Area, ...]] = field(default_factory=list)
+    marks: list[tuple[TextBox, ...]] = field(default_factory=list)
     plain: list[tuple[TextBox, ...]] = field(default_factory=list)
     repeated: RepeatedAreas = field(default_factory=RepeatedAreas)
     used: set[Area] = field(default_factory=set)
@@ -226,6 +236,7 @@ class _FrameCleaner:
     checks: FrameTextReader | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
     seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
+    seen_lines: tuple[Picture, tuple[StrokeLine, ...]] | None = None
 
     def look(self) -> None:
         """Read all frames and determine what to blank in each."""
@@ -240,9 +251,11 @@ class _FrameCleaner:
                 near = [self.beside(*one, chosen, first=not number) for number, one in shown]
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
-            unread = [mark for mark in self.unread(pictures) if not self.is_kept(mark)]
-            areas = [self.grown(box) for box in (*chosen, *asked)] + [_bounds(mark) for mark in unread]
-            self.own.append(merge_areas(areas))
+            areas = [self.grown(box) for box in (*chosen, *asked)]
+            harmless = [tuple(box for box in lane if self.is_harmless(box, chosen)) for lane in lanes]
+            unread = [mark for mark in self.unread(pictures, harmless, areas) if not self.is_kept(mark)]
+            self.own.append(merge_areas([*areas, *map(_bounds, unread)]))
+            self.marks.append(tuple(unread))
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
             self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
@@ -254,11 +267,56 @@ class _FrameCleaner:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
 
-    def unread(self, pictures: Sequence[Picture]) -> list[TextBox]:
-        """Return the areas, with their margin, of what carries information that OCR does not read: codes."""
-        # Later renderings amplify noise, which may look like a pattern, but never decodes.
-        found = (find_codes(picture, patterns=not number) for number, picture in enumerate(pictures))
-        return [TextBox(*area, "", 0.0) for area in merge_areas(area for areas in found for area in areas)]
+    def unread(
+        self, pictures: Sequence[Picture], harmless: Sequence[Sequence[TextBox]], areas: Sequence[Area]
+    ) -> list[TextBox]:
+        """Return the areas, with their margin, of codes and of text that was not read with certainty.
+
+        Parameters
+        ----------
+        pictures : sequence of arrays of uint8, shape (rows, columns)
+            Renderings of one frame.
+        harmless : sequence of sequence of TextBox
+            Lines of each rendering that were read with certainty and do not identify.
+        areas : sequence of Area
+            Areas that are blanked anyway; words that they cut are completed.
+
+        Raises
+        ------
+        Quarantined
+            ``burned-in-text-unread`` if blanking would take too much of the frame.
+        """
+        shape = (self.image.geometry.rows, self.image.geometry.columns)
+        acquitted = [box for lane in harmless for box in lane]
+        codes: list[Area] = []
+        texts: list[Area] = []
+        for number, picture in enumerate(pictures):
+            # Later renderings amplify noise, which may look like a pattern, but never decodes.
+            codes += find_codes(picture, patterns=not number)
+            lines = self.lines(picture)
+            if number:
+                lines = tuple(line for line in lines if len(line.letters) >= _SEVERAL)
+            texts += unread_areas(lines, acquitted, [*areas, *codes], shape)
+        if texts:
+            mask = np.zeros(shape, bool)
+            for left, top, right, bottom in texts:
+                mask[top:bottom, left:right] = True
+            for left, top, right, bottom in areas:
+                mask[top:bottom, left:right] = False
+            if mask.mean() > _MOST_UNREAD:
+                raise Quarantined("burned-in-text-unread", "pixels")
+        return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
+
+    def lines(self, picture: Picture) -> tuple[StrokeLine, ...]:
+        """`find_lines`; the last result is cached, since frames of a loop may be equal."""
+        if self.seen_lines is None or not np.array_equal(self.seen_lines[0], picture):
+            self.seen_lines = picture, find_lines(picture)
+        return self.seen_lines[1]
+
+    def is_harmless(self, box: TextBox, chosen: Sequence[TextBox]) -> bool:
+        """Return whether a line was read with certainty and stays."""
+        everything = self.order.everything or self.everything
+        return box.score >= LEGIBLE and box not in chosen and (not everything or self.is_kept(box))
 
     def beside(
         self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
@@ -369,7 +427,7 @@ class _FrameCleaner:
             # Inside blanked areas, a line can only be a leftover of the previously read frame.
             found = self.left(index, self.checks.read(pictures))
             left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
-            left += [mark for mark in self.unread(pictures) if not self.is_covered(mark, areas)]
+            left += [mark for mark in self.marks_left(index, pictures) if not self.is_covered(mark, areas)]
             if not left:
                 self.used.update(areas)
                 if before:
@@ -395,6 +453,15 @@ class _FrameCleaner:
             for box in self.judge(lane)
             if not self.is_kept(box) and not self.was_plain(index, box)
         ]
+
+    def marks_left(self, index: int, pictures: Sequence[Picture]) -> list[TextBox]:
+        """Return codes, and letters that were to be blanked, in a frame after blanking."""
+        found = [area for number, one in enumerate(pictures) for area in find_codes(one, patterns=not number)]
+        marks = [_bounds(mark) for mark in self.marks[index]]
+        # Strokes elsewhere are harmless text, or the ground between blanked areas.
+        for line in self.lines(pictures[0]) if marks and pictures else ():
+            found += [one for one in line.letters if any(is_inside(one, mark) for mark in marks)]
+        return [TextBox(*area, "", 0.0) for area in found]
 
     def is_covered(self, mark: TextBox, areas: Sequence[Area]) -> bool:
         """Return whether a code is blanked, up to its margin, or is kept by the review."""

@@ -13,6 +13,7 @@ import numpy as np
 import pydicom
 import pytest
 from medsanitize.policies.model import Policy
+from medsanitize.sanitize.burned_in import clean
 from medsanitize.sanitize.burned_in.areas import areas_outside
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import Context, ReviewDecision
@@ -50,6 +51,9 @@ def _no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader finds nothing: only the areas of the policy are blanked."""
     for name in ("read", "read_changes"):
         monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
+    # Without a reader, real text and strokes of noise would be blanked as unread.
+    monkeypatch.setattr(clean, "find_lines", lambda _: ())
+    monkeypatch.setattr(clean, "find_codes", lambda _, **__: ())
 
 
 @pytest.fixture

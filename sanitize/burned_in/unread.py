@@ -1,0 +1,120 @@
+"""Areas of a frame that look like text and that no line read with certainty accounts for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from medsanitize.sanitize.burned_in.areas import covered_fraction, merge_areas
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.strokes import StrokeLine
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
+
+# Letters that were read, per piece of ink in the line, from which the reading accounts for the ink.
+_READ = 0.45
+# Pieces of ink that no line accounts for: so many, or this part of their group, are unread text.
+_FEW, _MOSTLY = 3, 0.5
+# Gap (letter sizes) below which letters are of one word, and their least shared height.
+_WORD, _LEVEL = 0.3, 0.4
+# Margin (letter sizes), which contains dots and accents; sides (letter sizes) of a group on one line.
+_MARGIN, _FLAT = 0.35, 2.2
+
+
+def unread_areas(
+    lines: Sequence[StrokeLine],
+    harmless: Sequence[TextBox],
+    blanked: Sequence[Area],
+    shape: tuple[int, int],
+) -> tuple[Area, ...]:
+    """Return the areas to blank: unread text, and whole words of which a part is blanked.
+
+    Parameters
+    ----------
+    lines : sequence of StrokeLine
+    harmless : sequence of TextBox
+        Lines that were read with certainty and do not identify.
+    blanked : sequence of Area
+        Areas that are blanked anyway.
+    shape : tuple of int
+        Rows and columns of the frame.
+    """
+    found: list[Area] = []
+    for line in lines:
+        read = _accounted(line, harmless)
+        unread = {at for at, known in enumerate(read) if not known}
+        if len(unread) < min(_FEW, max(1, _MOSTLY * len(read))):
+            unread = set()
+        cut = {
+            at
+            for at, area in enumerate(line.letters)
+            if any(covered_fraction(area, one) > 0 for one in blanked)
+        }
+        # A line that was read completely as harmless may touch the margin of a blanked one.
+        cut = {at for at in cut if not read[at] or _is_mostly(line.letters[at], blanked)}
+        whole = _words(line, cut)
+        found += _areas(line, sorted(unread | whole), shape)
+    return merge_areas(found)
+
+
+def _accounted(line: StrokeLine, harmless: Sequence[TextBox]) -> list[bool]:
+    """Whether each letter is inside a line whose text has enough letters for the ink in it."""
+    read = [False] * len(line.letters)
+    for box in harmless:
+        inside = [at for at, area in enumerate(line.letters) if _is_center_inside(area, box)]
+        if inside and sum(map(str.isalnum, box.text)) >= _READ * len(inside):
+            for at in inside:
+                read[at] = True
+    return read
+
+
+def _is_center_inside(area: Area, box: TextBox) -> bool:
+    x, y = (area[0] + area[2]) / 2, (area[1] + area[3]) / 2
+    return box.left <= x <= box.right and box.top <= y <= box.bottom
+
+
+def _is_mostly(area: Area, blanked: Sequence[Area]) -> bool:
+    return any(covered_fraction(area, one) >= _MOSTLY for one in blanked)
+
+
+def _words(line: StrokeLine, cut: set[int]) -> set[int]:
+    """Extend letters to their words: no gap of the width of a space divides a word."""
+    whole, waiting = set(cut), list(cut)
+    while waiting:
+        one = line.letters[waiting.pop()]
+        for at, other in enumerate(line.letters):
+            gap = max(one[0], other[0]) - min(one[2], other[2])
+            shared = min(one[3], other[3]) - max(one[1], other[1])
+            level = shared >= _LEVEL * min(one[3] - one[1], other[3] - other[1])
+            if at not in whole and level and gap <= _WORD * line.size:
+                whole.add(at)
+                waiting.append(at)
+    return whole
+
+
+def _areas(line: StrokeLine, chosen: Sequence[int], shape: tuple[int, int]) -> Iterator[Area]:
+    """Areas with a margin: one for letters on a horizontal or vertical line, else one for each letter."""
+    if not chosen:
+        return
+    letters = np.array([line.letters[at] for at in chosen])
+    around = np.concatenate([letters[:, :2].min(axis=0), letters[:, 2:].max(axis=0)])
+    if min(around[2] - around[0], around[3] - around[1]) <= _FLAT * line.size and _is_dense(
+        letters, line.size
+    ):
+        letters = around[None]
+    margin = max(2, round(_MARGIN * line.size))
+    for left, top, right, bottom in letters.tolist():
+        yield (
+            max(0, left - margin),
+            max(0, top - margin),
+            min(shape[1], right + margin),
+            min(shape[0], bottom + margin),
+        )
+
+
+def _is_dense(letters: np.ndarray[tuple[int, ...], np.dtype[np.int64]], size: float) -> bool:
+    """Whether no harmless text fits between the letters."""
+    across = letters[:, 2:].max(axis=0) - letters[:, :2].min(axis=0)
+    along = 0 if across[0] >= across[1] else 1
+    order = letters[np.argsort(letters[:, along])]
+    ends = np.maximum.accumulate(order[:, along + 2])
+    return bool((order[1:, along] - ends[:-1] <= 2 * size).all())

@@ -1,0 +1,145 @@
+"""Text that no reader reads: strokes in any script and at any angle, and words of which a part is blanked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.strokes import find_lines
+from medsanitize.sanitize.burned_in.unread import unread_areas
+from medsanitize.sanitize.formats.dicom.frames import StoredFrames
+from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, WrittenPixels
+from medsanitize.sanitize.formats.dicom.transfer_syntax import EXPLICIT_LITTLE, TRANSFER_SYNTAXES
+from medsanitize.sanitize.quarantine import Quarantined
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+Picture = NDArray[np.uint8]
+
+NAME = "GRZBOWSKA MARIANNA"
+
+
+def drawn(
+    text: str, size: int = 18, angle: int = 0, ink: float = 1.0, ground: int = 0
+) -> tuple[Picture, Any]:
+    """A frame with a line in its middle, and the mask of its letters."""
+    layer = Image.new("L", (400, 400))
+    font = ImageFont.load_default(size)
+    ImageDraw.Draw(layer).text((200, 200), text, fill=255, font=font, anchor="mm")
+    share = np.asarray(layer.rotate(angle, Image.Resampling.BICUBIC)) / 255
+    return np.asarray(ground + share * (255 - ground) * ink, np.uint8), share > 0.5
+
+
+def covered(areas: tuple[tuple[int, int, int, int], ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    mask = np.zeros(shape, bool)
+    for left, top, right, bottom in areas:
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+def cleaned(picture: Picture, reader: Any, identifying: Callable[..., Any] = lambda _: ()) -> Picture:
+    geometry = Geometry(*picture.shape, 1, 1, 8, 8, 7, False, "MONOCHROME2")
+    pixels = WrittenPixels([b"head", picture.tobytes()], [], 0, PIXEL_DATA)
+    syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
+    image = ImageFrames(StoredFrames(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
+    clean_frames(image, CleaningOptions(identifying), reader, decompress=True, most_bytes=1 << 20)
+    return np.frombuffer(image.stored.released(0), np.uint8).reshape(picture.shape)
+
+
+class _Reader:
+    """A reader that always reads the same lines."""
+
+    def __init__(self, *lines: TextBox) -> None:
+        self.lines = lines
+
+    def read(self, frame: Picture) -> tuple[TextBox, ...]:  # noqa: ARG002
+        return self.lines
+
+    def read_changes(self, frame: Picture, area: object, changed: object) -> tuple[()]:  # noqa: ARG002
+        return ()
+
+    def read_closely(self, frame: Picture, boxes: object) -> tuple[()]:  # noqa: ARG002
+        return ()
+
+
+@pytest.mark.parametrize("angle", [0, 7, 45, 90, 180, 270])
+@pytest.mark.parametrize(("size", "ink"), [(14, 1.0), (18, 0.3), (30, 0.6)])
+def test_unread_letters_are_found_at_any_angle(angle: int, size: int, ink: float) -> None:
+    picture, letters = drawn(NAME, size, angle, ink)
+
+    mask = covered(unread_areas(find_lines(picture), (), (), picture.shape[:2]), picture.shape)
+
+    assert (mask & letters).sum() >= 0.97 * letters.sum()
+    assert mask.mean() < 0.2
+
+
+def test_dark_letters_on_a_slope_are_found() -> None:
+    _, letters = drawn(NAME)
+    slope = np.linspace(90, 200, 400)[None].repeat(400, axis=0)
+    picture = np.where(letters, slope - 60, slope).astype(np.uint8)
+
+    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+
+    assert (mask & letters).sum() >= 0.97 * letters.sum()
+
+
+def test_rulers_noise_and_anatomy_are_no_text() -> None:
+    rng = np.random.default_rng(2)
+    ruler = np.zeros((300, 300), np.uint8)
+    for at in range(20, 280, 10):
+        ruler[at, 280 : 292 if at % 50 else 298] = 255
+        ruler[285 : 290 if at % 50 else 297, at] = 200
+    dots = np.zeros((300, 300), np.uint8)
+    dots[::12, ::12] = 255
+    y, x = np.mgrid[:300, :300]
+    shadows = 120 + 80 * np.sin(x / 14) * np.cos(y / 19) + rng.normal(0, 6, (300, 300))
+
+    for picture in (ruler, dots, np.clip(shadows, 0, 255).astype(np.uint8)):
+        assert find_lines(picture) == ()
+
+
+def test_a_line_is_acquitted_only_by_a_reading_that_accounts_for_its_ink() -> None:
+    picture, _ = drawn("SUPINE PORTABLE")
+    lines = find_lines(picture)
+
+    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "SUPINE PORTABLE", 0.98)], (), (400, 400)) == ()
+    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "1", 0.98)], (), (400, 400)) != ()
+    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "   ", 0.98)], (), (400, 400)) != ()
+
+
+def test_unread_text_is_blanked_and_read_text_is_kept() -> None:
+    picture, letters = drawn(NAME)
+
+    released = cleaned(picture, _Reader())
+    assert (released[letters] == 0).all()
+
+    harmless = _Reader(TextBox(60, 180, 340, 220, NAME, 0.99))
+    assert np.array_equal(cleaned(picture, harmless), picture)
+
+
+def test_a_word_of_which_a_part_identifies_is_blanked_whole() -> None:
+    picture, letters = drawn("WESTWAY MEDICAL", 24)
+    columns = np.flatnonzero(letters.any(axis=0))
+    middle = int(columns[0] + 0.22 * (columns[-1] - columns[0]))
+    first = TextBox(int(columns[0]) - 2, 180, middle, 220, "WEST", 0.99)
+    rest = TextBox(middle, 190, int(columns[-1]) + 2, 201, "WAYMEDICAL", 0.99)
+
+    released = cleaned(
+        picture, _Reader(first, rest), lambda boxes: tuple(box for box in boxes if box.text != "WEST")
+    )
+
+    assert (released[letters] == 0).all()
+
+
+def test_a_frame_full_of_unread_text_is_quarantined() -> None:
+    layer = Image.new("L", (400, 400))
+    for row in range(10, 390, 24):
+        ImageDraw.Draw(layer).text((10, row), NAME + NAME, fill=255, font=ImageFont.load_default(16))
+
+    with pytest.raises(Quarantined, match="burned-in-text-unread"):
+        cleaned(np.asarray(layer), _Reader())
