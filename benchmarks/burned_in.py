@@ -84,6 +84,7 @@ SCRIPT_SIZES, SCRIPT_INKS, SCRIPT_ANGLES = (
     (0.3, 0.5, 0.8, 1.0),
     (0, 7, 45, 90, 180, 270),
 )
+LINEAR = ("Code128", "Code39", "ITF", "EAN13")
 MODULES, CODE_ANGLES = (2, 3, 4), (0, 90, 30, 45)
 POLICY = {
     **{"version": 1, "preset": "research", "inputs": ["./in"], "output": "./out", "state": "./state"},
@@ -227,7 +228,7 @@ def code_picture(rng: np.random.Generator, name: str) -> tuple[Frame, list[Drawn
     code = zxingcpp.create_barcode(SYMBOLOGIES[name], getattr(zxingcpp.BarcodeFormat, name))
     module, angle = int(rng.choice(MODULES)), int(rng.choice(CODE_ANGLES))
     modules = np.asarray(zxingcpp.write_barcode_to_image(code, scale=module, add_quiet_zones=False)).squeeze()
-    if len(modules) < SHORTEST:
+    if name in LINEAR and len(modules) < SHORTEST:
         modules = np.repeat(modules[:1], SHORTEST, axis=0)
     label = Image.fromarray(np.pad(255 - modules, 10 * module))
     turned = np.asarray(label.rotate(angle, Image.Resampling.BICUBIC, expand=True)) / 255
