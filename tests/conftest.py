@@ -24,7 +24,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 from medsanitize.sanitize.result import Outcome, Sanitized
 from pydicom.data import get_testdata_file
 
-from tests.helpers.joined import joined
+from tests.helpers.released_bytes import released_bytes
 
 # Tests write invalid values on purpose; released files are read under ``strictly_read``.
 pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE
@@ -170,7 +170,7 @@ def sanitize(
     ) -> tuple[Sanitized, bytes]:
         data = load_bytes(source)
         done = DicomSanitizer(policy or lenient, keys or subkeys)(data, context_of(data, policy))
-        return done, joined(done, data)
+        return done, released_bytes(done, data)
 
     return run
 

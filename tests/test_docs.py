@@ -13,7 +13,7 @@ from medsanitize.pipeline.reporting.rule_help import reason_for
 from medsanitize.policies.load import loads
 from pydicom.data import get_testdata_file
 
-from tests.helpers.documents import PAGES, blocks, over
+from tests.helpers.documents import PAGES, code_blocks, merge_policies
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -76,13 +76,13 @@ def test_reference_of_rules_lists_rules_of_every_kind() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_policy_of_the_manual_loads(page: Path) -> None:
-    for text in blocks(page, "yaml"):
-        loads(over(text), base=Path("/data/project"))
+    for text in code_blocks(page, "yaml"):
+        loads(merge_policies(text), base=Path("/data/project"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_python_block_of_the_manual_compiles(page: Path) -> None:
-    for text in blocks(page, "python"):
+    for text in code_blocks(page, "python"):
         compile(text, page.name, "exec")
 
 
@@ -96,7 +96,7 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "export").mkdir()
     copy(get_testdata_file("CT_small.dcm", download=False), tmp_path / "export" / "scan.dcm")
     monkeypatch.chdir(tmp_path)
-    (block,) = blocks(ROOT / "README.md", "python")
+    (block,) = code_blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102
     assert len(list((tmp_path / "clean").rglob("*.dcm"))) == 1
 

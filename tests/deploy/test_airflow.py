@@ -14,7 +14,7 @@ import pytest
 from medsanitize.pipeline.state.shards import Shard
 from medsanitize.policies.model import Policy
 
-from tests.helpers.deploy import BIN, DEPLOY, parse, stand_in
+from tests.helpers.deploy import BIN, DEPLOY, parse, write_fake_command
 from tests.helpers.hospital import tree
 
 
@@ -90,7 +90,7 @@ def test_a_task_is_retried_only_for_retryable_exit_codes(
     dag: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
 ) -> None:
     facts = {"ending": "failed", "error": {"message": "why"}, "may_be_repeated": code == 5}
-    stand_in(tmp_path / "bin", "medsanitize", f"echo '{json.dumps(facts)}' > $5; exit {code}")
+    write_fake_command(tmp_path / "bin", "medsanitize", f"echo '{json.dumps(facts)}' > $5; exit {code}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     with pytest.raises(error, match="failed: why"):
         dag.medsanitize.function([])
@@ -99,7 +99,7 @@ def test_a_task_is_retried_only_for_retryable_exit_codes(
 def test_a_task_without_an_exit_report_is_retried(
     dag: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(tmp_path / "bin", "medsanitize", "kill -9 $$")
+    write_fake_command(tmp_path / "bin", "medsanitize", "kill -9 $$")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     assert shutil.which("medsanitize")
     with pytest.raises(MayBeRepeated, match="-9"):

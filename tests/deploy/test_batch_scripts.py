@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from medsanitize.policies.model import Policy
 
-from tests.helpers.deploy import BIN, DEPLOY, stand_in
+from tests.helpers.deploy import BIN, DEPLOY, write_fake_command
 from tests.helpers.hospital import tree
 
 
@@ -42,7 +42,7 @@ def heed_the_end_of_sessions() -> None:
 def test_the_wrapper_treats_exit_1_as_success_and_waits_for_a_stopped_process(
     tmp_path: Path, shell: str, program: str, expected: int
 ) -> None:
-    stand_in(tmp_path / "bin", "medsanitize", program)
+    write_fake_command(tmp_path / "bin", "medsanitize", program)
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     done = subprocess.run(
         [shell, DEPLOY / "batch-job.sh"], env=environment, preexec_fn=heed_the_end_of_sessions
@@ -56,7 +56,7 @@ def test_the_slurm_scripts_make_the_release_of_one_run(
     """With stand-ins for Slurm that run each job immediately, array tasks one after the other."""
     places = tmp_path / "bin"
     (tmp_path / "calls").touch()
-    stand_in(
+    write_fake_command(
         places,
         "sbatch",
         f"""echo "$@" >> {tmp_path}/calls; tasks=0
@@ -75,7 +75,7 @@ else
 fi
 echo 7""",
     )
-    stand_in(places, "srun", 'exec "$@"')
+    write_fake_command(places, "srun", 'exec "$@"')
     environment = {"PATH": f"{places}:{BIN}:/usr/bin:/bin"}
     script, policy = DEPLOY / "slurm" / "submit.sh", project.output.parent / "policy.yaml"
     subprocess.run(["bash", script, policy, "2"], env=environment, check=True, capture_output=True)
@@ -89,8 +89,8 @@ echo 7""",
 def test_a_slurm_job_is_requeued_only_for_retryable_exit_codes(
     tmp_path: Path, code: int, again: bool
 ) -> None:
-    stand_in(tmp_path / "bin", "srun", f"exit {code}")
-    stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
+    write_fake_command(tmp_path / "bin", "srun", f"exit {code}")
+    write_fake_command(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
     environment = {
         "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
         "SLURM_JOB_ID": "7",
@@ -104,8 +104,8 @@ def test_a_slurm_job_is_requeued_only_for_retryable_exit_codes(
 @pytest.mark.parametrize("array", [False, True])
 def test_only_the_failed_array_task_is_requeued(tmp_path: Path, array: bool) -> None:
     """The last task of an array has the job number of the whole array."""
-    stand_in(tmp_path / "bin", "srun", "exit 5")
-    stand_in(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
+    write_fake_command(tmp_path / "bin", "srun", "exit 5")
+    write_fake_command(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path}/requeued')
     task = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "3"}
     environment = {
         "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",

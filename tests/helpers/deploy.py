@@ -26,7 +26,7 @@ def parse(words: list[str]) -> dict[str, Any]:
         return parsed.params
 
 
-def stand_in(folder: Path, name: str, text: str) -> None:
+def write_fake_command(folder: Path, name: str, text: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/bash\n{text}\n")
     (folder / name).chmod(0o755)

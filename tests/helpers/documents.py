@@ -19,7 +19,7 @@ keys: {file: ./release.key}
 """
 
 
-def blocks(page: Path, language: str) -> list[str]:
+def code_blocks(page: Path, language: str) -> list[str]:
     """Fenced blocks of a language, except those marked as invalid on purpose."""
     found = re.findall(
         rf"(<!-- broken -->\n)?^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M
@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return [text for broken, text in found if not broken]
 
 
-def over(fragment: str, whole: str = WHOLE_POLICY) -> str:
+def merge_policies(fragment: str, whole: str = WHOLE_POLICY) -> str:
     """A complete policy with the sections of a fragment replaced."""
     sections: dict[str, str] = {}
     for text in (whole, fragment):

@@ -29,7 +29,7 @@ def die(_: Worker, batch: Sequence[int]) -> list[int]:
     os._exit(len(batch))
 
 
-def linger(_: Worker, batch: Sequence[Path]) -> list[int]:
+def write_slowly(_: Worker, batch: Sequence[Path]) -> list[int]:
     """Take a while for each item, and record that it was started."""
     return [_linger(path) for path in batch]
 

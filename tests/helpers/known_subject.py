@@ -56,7 +56,7 @@ LOCALES = (
 )
 
 
-def shown(text: str, subject: KnownTerms = SUBJECT, *, noisy: bool = False) -> str:
+def mark_identifiers(text: str, subject: KnownTerms = SUBJECT, *, noisy: bool = False) -> str:
     for cut in reversed(find_known_identifiers(text, subject, noisy=noisy)):
         text = f"{text[: cut.start]}[{cut.rule.removeprefix('known-')}]{text[cut.end :]}"
     return text

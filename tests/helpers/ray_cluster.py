@@ -94,7 +94,7 @@ class Cluster:
         )
 
 
-def told(driver: subprocess.Popen[str]) -> dict[str, Any]:
+def driver_result(driver: subprocess.Popen[str]) -> dict[str, Any]:
     """The JSON output of a driver."""
     try:
         out, err = driver.communicate(timeout=300)

@@ -94,7 +94,7 @@ def s3_server_on_disk(folder: Path, port: int | None = None) -> Process:
     return Process("-m", "localbucket", str(folder), "--port", str(port), port=port)
 
 
-def wire(server: int, port: int) -> Process:
+def tcp_proxy(server: int, port: int) -> Process:
     return Process("-c", WIRE, str(server), str(port), port=port)
 
 

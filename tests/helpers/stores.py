@@ -54,16 +54,16 @@ def client_of(port: int) -> Any:
     ).client("s3", endpoint_url=facts["AWS_ENDPOINT_URL"])
 
 
-def found_in(address: str) -> dict[str, SourceEntry]:
+def list_store(address: str) -> dict[str, SourceEntry]:
     return {one.path.decode().removeprefix(address.rstrip("/") + "/"): one for one in walk((address,))}
 
 
-def content_of(found: SourceEntry) -> bytes:
+def read_entry(found: SourceEntry) -> bytes:
     with open_source_files([one.path for one in found.files], SEAL, stamp_of(SEAL, found)) as contents:
         return bytes(contents[0])
 
 
-def cut(answer: Answer) -> Answer:
+def truncate(answer: Answer) -> Answer:
     """Truncate the body; the headers state its full length."""
     headers = [(name, value) for name, value in answer.headers if name.lower() != "content-length"]
     return Answer(answer.status, [*headers, ("Content-Length", str(len(answer.body)))], answer.body[:-3])

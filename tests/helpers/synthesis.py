@@ -15,15 +15,15 @@ Make = Callable[..., Policy]
 RULE = "synthesize:replaced"
 
 
-def done(policy: Policy, **options: Any) -> RunResult:
+def run_policy(policy: Policy, **options: Any) -> RunResult:
     return run(policy, Options(workers=1), **options)
 
 
-def gate(result: RunResult) -> Any:
+def synthetic_gate(result: RunResult) -> Any:
     return next(one for one in result.gates if one.name == "synthetic images")
 
 
-def files(policy: Policy) -> list[Path]:
+def released_files(policy: Policy) -> list[Path]:
     return sorted(path for path in (policy.output / "data").rglob("*") if path.is_file())
 
 

@@ -16,7 +16,7 @@ from medsanitize.policies.load import loads
 from medsanitize.policies.model import Options, Policy
 from pydantic import BaseModel
 
-from tests.helpers.documents import over
+from tests.helpers.documents import merge_policies
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "policy.md").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def generator() -> ModuleType:
 
 
 def digest(fragment: str) -> str:
-    return policy_digest(loads(over(fragment, WHOLE), base=BASE))
+    return policy_digest(loads(merge_policies(fragment, WHOLE), base=BASE))
 
 
 def keys(model: type[BaseModel], indent: int = 0, above: str = "") -> Iterator[tuple[str, str]]:
@@ -70,7 +70,7 @@ def test_every_option_states_what_this_version_does() -> None:
 
 @pytest.mark.parametrize("example", [text for broken, text in EXAMPLES if not broken])
 def test_every_example_is_valid(example: str) -> None:
-    loads(over(example, WHOLE), base=BASE)
+    loads(merge_policies(example, WHOLE), base=BASE)
 
 
 def test_links_resolve() -> None:
@@ -133,8 +133,8 @@ def test_duplicate_private_attribute_rules_apply_in_order() -> None:
 
 
 def test_the_order_of_equally_specific_masks_does_not_depend_on_the_text() -> None:
-    one = loads(over("dicom: {attributes: {xxxx0060: K, 0018xxxx: X}}\n", WHOLE), base=BASE)
-    other = loads(over("dicom: {attributes: {0018xxxx: X, xxxx0060: K}}\n", WHOLE), base=BASE)
+    one = loads(merge_policies("dicom: {attributes: {xxxx0060: K, 0018xxxx: X}}\n", WHOLE), base=BASE)
+    other = loads(merge_policies("dicom: {attributes: {0018xxxx: X, xxxx0060: K}}\n", WHOLE), base=BASE)
     assert list(one.dicom.attributes.items()) == list(other.dicom.attributes.items())
 
 
@@ -148,5 +148,5 @@ def test_an_impossible_date_is_rejected() -> None:
 
 def test_a_list_of_wrong_items_is_not_reported_as_empty() -> None:
     with pytest.raises(PolicyError) as caught:
-        loads(over("inputs: [1]\n", WHOLE), base=BASE)
+        loads(merge_policies("inputs: [1]\n", WHOLE), base=BASE)
     assert [problem.column for problem in caught.value.problems] == [10]

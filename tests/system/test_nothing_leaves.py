@@ -22,8 +22,8 @@ import pytest
 
 from tests.helpers.hospital import CANARIES, write_ct
 from tests.helpers.hospital import prepare as write_policy
-from tests.system.everything import ENDED_WELL, MEDSANITIZE, ROOT, Step, again, prepare, steps
-from tests.system.watching import sent, watched, written
+from tests.system.all_commands import ENDED_WELL, MEDSANITIZE, ROOT, Step, copy_demo, prepare, steps
+from tests.system.strace import network_calls, run_traced, written_elsewhere
 
 pytestmark = pytest.mark.system
 
@@ -40,7 +40,7 @@ def environment(home: Path, temporary: Path) -> dict[str, str]:
     return kept | {"HOME": str(home), "TMPDIR": str(temporary)}
 
 
-def go(base: Path, run: Run, *, demo: bool) -> None:
+def run_steps(base: Path, run: Run, *, demo: bool) -> None:
     for step in steps(base, demo=demo):
         done = run(step)
         assert "Traceback" not in done.stderr, f"{step.name}: {done.stderr}"
@@ -83,21 +83,25 @@ def traced(folder: Path, temporary: Path) -> Path:
 
     def run(step: Step) -> subprocess.CompletedProcess[str]:
         trace = top / "traces" / step.name.replace("/", "-")
-        return watched(step.words, trace, environment=told, folder=top / "here")
+        return run_traced(step.words, trace, environment=told, folder=top / "here")
 
-    go(top / "base", run, demo=True)
+    run_steps(top / "base", run, demo=True)
     return top
 
 
 def test_no_command_connects_or_resolves_a_name(traced: Path) -> None:
-    found = [f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in sent(trace)]
+    found = [
+        f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in network_calls(trace)
+    ]
     assert found == []
 
 
 def test_no_command_writes_outside_its_folders(traced: Path, temporary: Path) -> None:
     allowed = (traced / "base", temporary)
     found = [
-        f"{trace.name}: {call}" for trace in (traced / "traces").iterdir() for call in written(trace, allowed)
+        f"{trace.name}: {call}"
+        for trace in (traced / "traces").iterdir()
+        for call in written_elsewhere(trace, allowed)
     ]
     assert found == []
 
@@ -115,8 +119,11 @@ def test_connections_and_files_elsewhere_are_detected(tmp_path: Path) -> None:
         "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 53))\n"
         f"pathlib.Path({str(tmp_path / 'left')!r}).touch()\n"
     )
-    watched([sys.executable, "-c", program], tmp_path / "trace", environment=os.environ, folder=tmp_path)
-    assert [len(list(sent(tmp_path / "trace"))), len(list(written(tmp_path / "trace", ())))] == [1, 1]
+    run_traced([sys.executable, "-c", program], tmp_path / "trace", environment=os.environ, folder=tmp_path)
+    assert [
+        len(list(network_calls(tmp_path / "trace"))),
+        len(list(written_elsewhere(tmp_path / "trace", ()))),
+    ] == [1, 1]
 
 
 @pytest.mark.parametrize("seconds", [0.6, 1.2, 2.0])
@@ -149,16 +156,18 @@ def test_the_bytes_do_not_depend_on_network_home_user_name_or_a_writable_root(
     base, kept = traced / "base", traced / "kept"
     base.rename(kept)
     prepare(base)
-    again(base, kept / "demo")
+    copy_demo(base, kept / "demo")
     temporary.chmod(0o777)
     subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", base], check=True)
     subprocess.run(["chown", "-R", "0:0", base / "spark"], check=True)
     told = environment(Path("/nonexistent"), temporary)
-    go(base, lambda step: apart(step, (traced, temporary), told), demo=False)
+    run_steps(base, lambda step: run_isolated(step, (traced, temporary), told), demo=False)
     assert digests(base) == digests(kept)
 
 
-def apart(step: Step, kept: Sequence[Path], told: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_isolated(
+    step: Step, kept: Sequence[Path], variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a command as a user without a name, without network and with few writable folders."""
     script = [f"mount --bind {path} {path}" for path in kept]
     script.append("mount -o remount,bind,ro /")
@@ -170,7 +179,7 @@ def apart(step: Step, kept: Sequence[Path], told: Mapping[str, str]) -> subproce
     who = "" if step.java else f"setpriv {user} "
     script.append(f"exec {who}{shlex.join(step.words)}")
     command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", " && ".join(script)]
-    return subprocess.run(command, env=dict(told), cwd=ROOT, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=dict(variables), cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def digests(base: Path) -> dict[str, str]:

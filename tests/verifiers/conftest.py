@@ -6,10 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.helpers import released
+from tests.helpers import released_object
 
 
 @pytest.fixture(scope="session")
 def made() -> ModuleType:
     """The module that makes clean released objects."""
-    return released
+    return released_object

@@ -13,7 +13,7 @@ from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 
 from tests.helpers.hospital import CANARIES, KEY, tree
-from tests.helpers.ray_cluster import Cluster, free_port, told
+from tests.helpers.ray_cluster import Cluster, driver_result, free_port
 
 Workplace = Callable[..., Policy]
 RAY = "{kind: ray}"
@@ -42,7 +42,7 @@ def file_of(policy: Policy) -> Path:
 def test_results_are_ordered_and_a_crashing_item_costs_only_itself(
     cluster: Cluster, workplace: Workplace
 ) -> None:
-    answer = told(cluster.driver("calls", file_of(workplace(engine=RAY))))
+    answer = driver_result(cluster.driver("calls", file_of(workplace(engine=RAY))))
 
     assert answer["ordered"] == list(range(12))
     assert (answer["died"], answer["lived"]) == ([7], [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11])
@@ -52,7 +52,7 @@ def test_results_are_ordered_and_a_crashing_item_costs_only_itself(
 def test_an_item_whose_result_was_lost_is_not_counted_as_crashing(
     cluster: Cluster, workplace: Workplace
 ) -> None:
-    answer = told(cluster.driver("loses_answers", file_of(workplace(engine=RAY))))
+    answer = driver_result(cluster.driver("loses_answers", file_of(workplace(engine=RAY))))
 
     assert answer == {"died": [], "answers": 6}
 
@@ -62,7 +62,7 @@ def test_a_gpu_is_shared_by_the_configured_number_of_workers(
     accelerated: Cluster, workplace: Workplace, share: float, workers: int
 ) -> None:
     policy = workplace(engine=f"{{kind: ray, gpus: {share}}}")
-    assert told(accelerated.driver("shares", file_of(policy))) == {"workers": workers, "gpus": ["0"]}
+    assert driver_result(accelerated.driver("shares", file_of(policy))) == {"workers": workers, "gpus": ["0"]}
 
 
 def test_a_lost_node_does_not_change_the_release(cluster: Cluster, workplace: Workplace) -> None:
@@ -75,7 +75,7 @@ def test_a_lost_node_does_not_change_the_release(cluster: Cluster, workplace: Wo
         assert driver.poll() is None
         time.sleep(0.1)
     cluster.kill(cluster.nodes.pop())
-    answer = told(driver)
+    answer = driver_result(driver)
 
     assert answer["ending"] == "published"
     assert tree(spread.output) == tree(local.output)
@@ -85,7 +85,7 @@ def test_a_lost_node_does_not_change_the_release(cluster: Cluster, workplace: Wo
 
 
 def test_a_node_with_another_input_at_the_path_does_no_work(cluster: Cluster, workplace: Workplace) -> None:
-    answer = told(cluster.driver("finds_another_input", file_of(workplace(engine=RAY))))
+    answer = driver_result(cluster.driver("finds_another_input", file_of(workplace(engine=RAY))))
 
     assert "sees other inputs" in answer["error"]
 
@@ -112,7 +112,7 @@ def test_an_unreachable_cluster_is_a_retryable_error(workplace: Workplace) -> No
 
 @pytest.mark.slow
 def test_repeated_worker_crashes_stop_the_run(cluster: Cluster, workplace: Workplace) -> None:
-    answer = told(cluster.driver("dies", file_of(workplace(engine=RAY))))
+    answer = driver_result(cluster.driver("dies", file_of(workplace(engine=RAY))))
 
     assert answer["exit_code"] == 5
     assert "keep crashing" in answer["error"]
@@ -129,7 +129,7 @@ def test_a_lost_cluster_head_is_a_retryable_error(workplace: Workplace) -> None:
             time.sleep(0.1)
         assert cluster.head is not None
         cluster.kill(cluster.head)
-        answer = told(driver)
+        answer = driver_result(driver)
     finally:
         cluster.close()
 

@@ -21,10 +21,10 @@ from medsanitize.pipeline.synthesis import draw
 from medsanitize.progress import Cancellation, Cancelled
 
 from tests.helpers.hospital import tree
-from tests.helpers.synthetics import (
+from tests.helpers.synthetic_images import (
     CLASSES,
-    Coarse,
-    Maker,
+    CoarseModel,
+    FakeGenerator,
     digest_of,
     write_people,
     write_table,
@@ -49,12 +49,12 @@ def gates() -> dict[Any, Any]:
 
 
 @pytest.fixture
-def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, Maker]:
+def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, FakeGenerator]:
     """A generator and verifiers without weights, and gates that are calibrated once."""
-    held = {"now": Maker()}
+    held = {"now": FakeGenerator()}
     monkeypatch.setattr(command, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
-    monkeypatch.setattr(command, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr(command, "open_verifiers", lambda *_: (CoarseModel(), CoarseModel()))
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: {})
     calibrated = gate_module.calibrate_gate
 
@@ -69,7 +69,9 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
 
 
 @pytest.fixture
-def call(people: Path, tmp_path: Path, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(
+    people: Path, tmp_path: Path, generator: dict[str, FakeGenerator], monkeypatch: pytest.MonkeyPatch
+) -> Call:
     """Run the command in this process, without measuring quality."""
     assert generator
     unmeasured = QualityResult(None, "They are patterns.", of_all=False)
@@ -116,8 +118,10 @@ def test_the_seed_determines_every_byte(call: Call, tmp_path: Path) -> None:
     assert not set(one.values()) & set(two.values())
 
 
-def test_matching_images_are_removed_and_sampled_again(call: Call, generator: dict[str, Maker]) -> None:
-    generator["now"] = Maker(copied=40)
+def test_matching_images_are_removed_and_sampled_again(
+    call: Call, generator: dict[str, FakeGenerator]
+) -> None:
+    generator["now"] = FakeGenerator(copied=40)
     result = call("--bound", "0.3", count=120)
     facts = told(result)
     assert facts["removed"] > 0
@@ -126,9 +130,9 @@ def test_matching_images_are_removed_and_sampled_again(call: Call, generator: di
 
 
 def test_a_copying_generator_writes_no_images(
-    call: Call, generator: dict[str, Maker], tmp_path: Path
+    call: Call, generator: dict[str, FakeGenerator], tmp_path: Path
 ) -> None:
-    generator["now"] = Maker(copied=2)
+    generator["now"] = FakeGenerator(copied=2)
     result = call()
     assert result.exit_code == 3
     assert told(result)["verdict"]["state"] == "failed"
@@ -145,10 +149,10 @@ def test_an_inconclusive_verdict_is_stated_in_every_image(call: Call, tmp_path: 
 
 
 def test_a_shortfall_is_reported(
-    call: Call, generator: dict[str, Maker], monkeypatch: pytest.MonkeyPatch
+    call: Call, generator: dict[str, FakeGenerator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draw, "MOST_AGAIN", 0)
-    generator["now"] = Maker(copied=40)
+    generator["now"] = FakeGenerator(copied=40)
     result = call("--bound", "0.3", count=120)
     facts = told(result)
     assert result.exit_code == 1
@@ -256,7 +260,9 @@ class Shelf:
 def test_generated_images_are_in_memory_once() -> None:
     draws = [draw.SampleRequest(0, place, place) for place in range(16 * draw.BATCH)]
     with LocalEngine(draw.SamplerWorkers(Path(), "cpu"), 1, Cancellation()) as engine:
-        sampler = draw.worker_sampler(engine, draw.sample_batch, Maker(size=256), Shelf(), lambda _: None)
+        sampler = draw.worker_sampler(
+            engine, draw.sample_batch, FakeGenerator(size=256), Shelf(), lambda _: None
+        )
         tracemalloc.start()
         try:
             images = sampler(draws)
@@ -276,12 +282,14 @@ class Broken:
 
 def test_images_of_a_batch_whose_worker_crashed_are_assembled(tmp_path: Path) -> None:
     def one(_worker: object, part: Sequence[draw.SampleRequest]) -> bytes:
-        return Maker().sample([0], [part[0].seed]).tobytes()
+        return FakeGenerator().sample([0], [part[0].seed]).tobytes()
 
     draws = [draw.SampleRequest(0, place, place) for place in range(20)]
     engine: Any = Broken()
-    sampler = draw.worker_sampler(engine, one, Maker(), command.FolderSampleStore(tmp_path), lambda _: None)
-    assert np.array_equal(sampler(draws), Maker().sample([0] * 20, range(20)))
+    sampler = draw.worker_sampler(
+        engine, one, FakeGenerator(), command.FolderSampleStore(tmp_path), lambda _: None
+    )
+    assert np.array_equal(sampler(draws), FakeGenerator().sample([0] * 20, range(20)))
 
 
 def test_a_contact_sheet_shows_the_images_side_by_side() -> None:

@@ -23,7 +23,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import prepare, tree
-from tests.helpers.synthetics import Coarse, write_verifier
+from tests.helpers.synthetic_images import CoarseModel, write_verifier
 
 pytestmark = pytest.mark.generate
 
@@ -84,7 +84,7 @@ def policy(trained: Path, base: Path, **section: str) -> Policy:
 def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated verifiers: their quality is not tested here."""
     for module in (stage, command):
-        monkeypatch.setattr(module, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+        monkeypatch.setattr(module, "open_verifiers", lambda *_: (CoarseModel(), CoarseModel()))
 
 
 @pytest.fixture

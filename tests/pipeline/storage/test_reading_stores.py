@@ -22,7 +22,7 @@ from tests.helpers import slides
 from tests.helpers.hospital import CANARIES
 from tests.helpers.s3_server import Answer, Front, free_port, web_server
 from tests.helpers.slide_exports import save
-from tests.helpers.stores import NAME, Store, content_of, cut, failing, found_in
+from tests.helpers.stores import NAME, Store, failing, list_store, read_entry, truncate
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def test_a_prefix_is_walked_in_the_order_of_a_folder(store: Store, tmp_path: Pat
         (tmp_path / name).write_bytes(name.encode())
     address = store.fill(tmp_path, "in")
     local = [os.fsdecode(one.path).removeprefix(f"{tmp_path}/") for one in walk((tmp_path,))]
-    assert list(found_in(address)) == local
+    assert list(list_store(address)) == local
 
 
 def test_folder_markers_are_ignored_and_impossible_names_reported(store: Store) -> None:
     for key, content in (("in/folder/", b""), ("in/full/", b"x"), ("in/two//slashes", b"y"), ("in/a", b"z")):
         store.put(key, content)
-    found = {name: one.sort for name, one in found_in(f"s3://{store.bucket}/in").items()}
+    found = {name: one.sort for name, one in list_store(f"s3://{store.bucket}/in").items()}
     assert found == {"a": "file", "full/": "unlisted", "two/": "unlisted"}
 
 
@@ -67,7 +67,7 @@ def test_small_objects_are_in_memory_and_large_ones_in_an_unnamed_file(
     for key, content in (("in/empty", b""), ("in/small", b"s" * LARGE), ("in/large", large)):
         store.put(key, content)
     kinds = {}
-    for name, one in found_in(f"s3://{store.bucket}/in").items():
+    for name, one in list_store(f"s3://{store.bucket}/in").items():
         with reader_of(one.path).opened(one.path) as given:
             kinds[name] = (type(given.content), bytes(given.content) == store.get(f"in/{name}"))
             assert not list(tmp_path.iterdir())
@@ -76,23 +76,23 @@ def test_small_objects_are_in_memory_and_large_ones_in_an_unnamed_file(
 
 def test_an_object_that_changed_since_the_walk_is_not_read(store: Store) -> None:
     store.put("in/a", b"before")
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     store.put("in/a", b"behind")
     with pytest.raises(SourceProblem, match="changed-since-inventory"):
-        content_of(found)
+        read_entry(found)
 
 
 def test_a_deleted_object_is_not_read(store: Store) -> None:
     store.put("in/a", b"before")
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     store.client.delete_object(Bucket=store.bucket, Key="in/a")
     with pytest.raises(SourceProblem, match="changed-since-inventory"):
-        content_of(found)
+        read_entry(found)
 
 
 def test_a_large_object_that_changes_during_reading_is_rejected(store: Store, front: Front) -> None:
     store.put("in/a", b"x" * (LARGE + 9))
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     ranges = []
 
     def change(method: str, path: str) -> None:
@@ -103,7 +103,7 @@ def test_a_large_object_that_changes_during_reading_is_rejected(store: Store, fr
 
     front.before = change
     with pytest.raises(SourceProblem, match="changed-since-inventory"):
-        content_of(found)
+        read_entry(found)
 
 
 def grown(answer: Answer) -> Answer:
@@ -112,12 +112,12 @@ def grown(answer: Answer) -> Answer:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("spoil", [cut, grown])
+@pytest.mark.parametrize("spoil", [truncate, grown])
 def test_a_body_of_another_length_than_stated_is_retried(
     store: Store, front: Front, spoil: Callable[[Answer], Answer]
 ) -> None:
     store.put("in/a", b"ten bytes.")
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     spoilt: list[str] = []
 
     def once(method: str, path: str, answer: Answer) -> Answer:
@@ -127,27 +127,27 @@ def test_a_body_of_another_length_than_stated_is_retried(
         return answer
 
     front.spoil = once
-    assert content_of(found) == b"ten bytes."
+    assert read_entry(found) == b"ten bytes."
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("spoil", [cut, grown])
+@pytest.mark.parametrize("spoil", [truncate, grown])
 def test_an_object_with_a_permanently_wrong_size_costs_only_itself(
     store: Store, front: Front, spoil: Callable[[Answer], Answer]
 ) -> None:
     store.put("in/a", b"ten bytes.")
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     front.spoil = lambda method, _, answer: spoil(answer) if method == "GET" else answer
     with pytest.raises(SourceProblem, match="unreadable"):
-        content_of(found)
+        read_entry(found)
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooMany")])
 def test_a_throttling_or_failing_store_is_retried(store: Store, front: Front, status: int, code: str) -> None:
     store.put("in/a", b"content")
-    found = found_in(f"s3://{store.bucket}/in")["a"]
+    found = list_store(f"s3://{store.bucket}/in")["a"]
     front.spoil = failing(status, code, 3)
-    assert content_of(found) == b"content"
+    assert read_entry(found) == b"content"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -155,17 +155,17 @@ def test_an_unresponsive_store_ends_the_run_with_a_retryable_error(
     store: Store, aim: Callable[[int], None]
 ) -> None:
     store.put(f"in/{NAME}", b"content")
-    found = found_in(f"s3://{store.bucket}/in")[NAME]
+    found = list_store(f"s3://{store.bucket}/in")[NAME]
     aim(free_port())
     with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
-        content_of(found)
+        read_entry(found)
     assert failure.value.exit_code == 5
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_repeatedly_truncated_listing_is_a_store_error(store: Store, front: Front) -> None:
     store.put("in/a", b"content")
-    front.spoil = lambda _, path, answer: cut(answer) if "list-type" in path else answer
+    front.spoil = lambda _, path, answer: truncate(answer) if "list-type" in path else answer
     with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
         list(walk((f"s3://{store.bucket}/in",)))
     assert failure.value.exit_code == 5
@@ -184,10 +184,10 @@ def test_denied_access_is_reported_immediately_without_names(
     store: Store, front: Front, status: int, code: str
 ) -> None:
     store.put(f"in/{NAME}", b"content")
-    found = found_in(f"s3://{store.bucket}/in")[NAME]
+    found = list_store(f"s3://{store.bucket}/in")[NAME]
     front.spoil = failing(status, code, -1)
     with pytest.raises(EnvironmentFailure, match="denies access") as failure:
-        content_of(found)
+        read_entry(found)
     told = str(failure.value) + repr(failure.value) + repr(failure.value.__cause__)
     assert not re.search(f"{NAME}|{store.bucket}|testing", told)
 
@@ -216,11 +216,11 @@ def test_no_object_name_is_logged_or_printed(
     capfd.readouterr()
     caplog.clear()
     front.spoil = lambda method, _, answer: (
-        cut(answer) if method == "GET" and "list-type" not in _ else answer
+        truncate(answer) if method == "GET" and "list-type" not in _ else answer
     )
     for one in walk((f"s3://{store.bucket}/in",)):
         with pytest.raises(SourceProblem):
-            content_of(one)
+            read_entry(one)
     assert NAME not in "".join((*capfd.readouterr(), caplog.text))
 
 
@@ -236,7 +236,7 @@ def test_a_slide_of_several_objects_is_one_object(store: Store, tmp_path: Path) 
 def test_a_picture_named_like_a_slide_is_distinguished_from_its_parts(store: Store) -> None:
     for key in ("in/one.svs", "in/one_label.jpg", "in/two.jpg"):
         store.put(key, b"x")
-    near = {name: one.near_slide for name, one in found_in(f"s3://{store.bucket}/in").items()}
+    near = {name: one.near_slide for name, one in list_store(f"s3://{store.bucket}/in").items()}
     assert (near["one_label.jpg"], near["two.jpg"]) == (True, False)
 
 
@@ -246,7 +246,7 @@ def test_a_missing_description_does_not_turn_slide_parts_into_pictures(store: St
     archived = Answer(403, [], b"<Error><Code>InvalidObjectState</Code></Error>")
     front.instead = lambda method, path, _: archived if method == "GET" and "s.vms" in path else None
 
-    found = {name: (one.sort, one.near_slide) for name, one in found_in(f"s3://{store.bucket}/in").items()}
+    found = {name: (one.sort, one.near_slide) for name, one in list_store(f"s3://{store.bucket}/in").items()}
 
     assert found == {"s.vms": ("unlisted", False), "a.jpg": ("file", True), "p/b.jpg": ("file", False)}
 
@@ -254,7 +254,7 @@ def test_a_missing_description_does_not_turn_slide_parts_into_pictures(store: St
 def test_an_empty_description_references_nothing(store: Store) -> None:
     store.put("in/s.afi", b"")
     store.put("in/a.jpg", b"x")
-    assert not found_in(f"s3://{store.bucket}/in")["a.jpg"].near_slide
+    assert not list_store(f"s3://{store.bucket}/in")["a.jpg"].near_slide
 
 
 # -- web servers --------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_a_web_server_listing_is_walked_like_a_folder(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(name.encode())
     server = web_server(tmp_path)
     try:
-        remote = [content_of(one) for one in walk((f"http://127.0.0.1:{server.port}/",))]
+        remote = [read_entry(one) for one in walk((f"http://127.0.0.1:{server.port}/",))]
     finally:
         server.kill()
     assert remote == [Path(os.fsdecode(one.path)).read_bytes() for one in walk((tmp_path,))]
@@ -278,17 +278,17 @@ def test_one_file_of_a_web_server_is_read_and_its_changes_detected(tmp_path: Pat
     server = web_server(tmp_path)
     try:
         (found,) = walk((f"http://127.0.0.1:{server.port}/a.bin",))
-        same = content_of(found) == b"x" * (LARGE + 1)
+        same = read_entry(found) == b"x" * (LARGE + 1)
         (tmp_path / "a.bin").write_bytes(b"y" * (LARGE + 1))
         with pytest.raises(SourceProblem, match="changed-since-inventory"):
-            content_of(found)
+            read_entry(found)
     finally:
         server.kill()
     assert same
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("spoil", [cut, grown])
+@pytest.mark.parametrize("spoil", [truncate, grown])
 def test_a_web_server_file_with_a_wrong_size_costs_only_itself(
     tmp_path: Path, spoil: Callable[[Answer], Answer]
 ) -> None:
@@ -299,7 +299,7 @@ def test_a_web_server_file_with_a_wrong_size_costs_only_itself(
         (found,) = walk((f"http://127.0.0.1:{front.port}/a",))
         front.spoil = lambda method, _, answer: spoil(answer) if method == "GET" else answer
         with pytest.raises(SourceProblem, match="unreadable"):
-            content_of(found)
+            read_entry(found)
     finally:
         front.close()
         server.kill()

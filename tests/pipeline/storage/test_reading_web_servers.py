@@ -15,7 +15,7 @@ from medsanitize.pipeline.storage import retry
 from medsanitize.pipeline.storage.sources import SourceProblem
 
 from tests.helpers.s3_server import Answer, Front, Spoil
-from tests.helpers.stores import NAME, content_of, cut, failing, found_in
+from tests.helpers.stores import NAME, failing, list_store, read_entry, truncate
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -66,9 +66,9 @@ def only_files(spoil: Spoil) -> Spoil:
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooMany")])
 def test_a_temporarily_failing_web_server_is_retried(site: Front, status: int, code: str) -> None:
     site.spoil = only_files(failing(status, code, 3))
-    found = found_in(address_of(site))
+    found = list_store(address_of(site))
     site.spoil = failing(status, code, 3)
-    assert {name: content_of(one) for name, one in found.items()} == {
+    assert {name: read_entry(one) for name, one in found.items()} == {
         "a": b"ten bytes.",
         "p/b": b"ten bytes.",
     }
@@ -78,38 +78,38 @@ def test_a_temporarily_failing_web_server_is_retried(site: Front, status: int, c
 def test_a_web_server_that_keeps_failing_ends_the_run_with_a_retryable_error(
     site: Front, status: int
 ) -> None:
-    found = found_in(address_of(site))["a"]
+    found = list_store(address_of(site))["a"]
     site.spoil = only_files(failing(status, "SlowDown", -1))
     with pytest.raises(EnvironmentFailure, match="was unreachable") as walked:
-        found_in(address_of(site))
+        list_store(address_of(site))
     with pytest.raises(EnvironmentFailure, match="was unreachable") as read:
-        content_of(found)
+        read_entry(found)
     assert (walked.value.exit_code, read.value.exit_code) == (5, 5)
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_denied_access_ends_the_run_immediately_without_names(site: Front, status: int) -> None:
-    found = found_in(address_of(site))["a"]
+    found = list_store(address_of(site))["a"]
     site.spoil = only_files(failing(status, NAME, -1))
     with pytest.raises(EnvironmentFailure, match="denies access") as walked:
-        found_in(address_of(site))
+        list_store(address_of(site))
     with pytest.raises(EnvironmentFailure, match="denies access") as read:
-        content_of(found)
+        read_entry(found)
     told = f"{walked.value!r}{walked.value.__cause__!r}{read.value!r}{read.value.__cause__!r}"
     assert NAME not in told
     assert str(site.port) not in told
 
 
 def test_an_unreachable_web_server_is_not_treated_as_a_missing_file(site: Front) -> None:
-    found = found_in(address_of(site))["a"]
+    found = list_store(address_of(site))["a"]
     site.close()
     with pytest.raises(EnvironmentFailure, match="was unreachable"):
-        content_of(found)
+        read_entry(found)
 
 
 def test_a_missing_web_server_file_is_a_file_error(site: Front) -> None:
     site.spoil = lambda _, path, answer: Answer(404, [], b"") if path.endswith("/b") else answer
-    assert {name: one.sort for name, one in found_in(address_of(site)).items()} == {
+    assert {name: one.sort for name, one in list_store(address_of(site)).items()} == {
         "a": "file",
         "p/b": "unlisted",
     }
@@ -118,9 +118,9 @@ def test_a_missing_web_server_file_is_a_file_error(site: Front) -> None:
 def test_a_repeatedly_truncated_listing_ends_the_run_with_a_retryable_error(
     site: Front,
 ) -> None:
-    site.spoil = lambda _, path, answer: cut(answer) if path.endswith("/p/") else answer
+    site.spoil = lambda _, path, answer: truncate(answer) if path.endswith("/p/") else answer
     with pytest.raises(EnvironmentFailure, match="was unreachable") as failure:
-        found_in(address_of(site))
+        list_store(address_of(site))
     assert failure.value.exit_code == 5
 
 
@@ -146,7 +146,7 @@ def saying(page: str, where: str) -> Spoil:
 
 
 def sorts_of(front: Front) -> dict[str, str]:
-    return {name: one.sort for name, one in found_in(address_of(front)).items()}
+    return {name: one.sort for name, one in list_store(address_of(front)).items()}
 
 
 @pytest.mark.parametrize("page", [APACHE, NGINX, CADDY], ids=["apache", "nginx", "caddy"])
@@ -161,7 +161,7 @@ def test_a_page_without_a_listing_is_reported_and_an_error_at_the_root(site: Fro
     below = sorts_of(site)
     site.spoil = saying(page, "/ct/")
     with pytest.raises(EnvironmentFailure, match="cannot be listed"):
-        found_in(address_of(site))
+        list_store(address_of(site))
     assert below == {"a": "file", "p": "unlisted"}
 
 
@@ -218,11 +218,11 @@ def test_a_redirect_to_another_address_is_not_followed(
 ) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "a").write_bytes(b"ten bytes!")
-    found = found_in(address_of(site))["a"]
+    found = list_store(address_of(site))["a"]
     site.spoil = redirecting("/ct/a", location.format(port=other.port), status)
     assert sorts_of(site) == {"a": "unlisted", "p/b": "file"}
     with pytest.raises(SourceProblem, match="unreadable"):
-        content_of(found)
+        read_entry(found)
     assert (other.asked, [path for _, path in site.asked if "secret" in path]) == ([], [])
 
 
@@ -231,7 +231,7 @@ def test_a_redirected_listing_is_reported_and_an_error_at_the_root(site: Front, 
     below = sorts_of(site)
     site.spoil = redirecting("/ct/", f"http://127.0.0.1:{other.port}/ct/")
     with pytest.raises(EnvironmentFailure, match="cannot be listed"):
-        found_in(address_of(site))
+        list_store(address_of(site))
     assert (below, other.asked) == ({"a": "file", "p": "unlisted"}, [])
 
 

@@ -27,7 +27,7 @@ from medsanitize.release.verify import verify_release
 
 from tests.helpers import slides
 from tests.helpers.hospital import CANARIES, prepare
-from tests.helpers.s3_server import Answer, Front, environment, free_port, web_server, wire
+from tests.helpers.s3_server import Answer, Front, environment, free_port, tcp_proxy, web_server
 from tests.helpers.slide_exports import save
 from tests.helpers.stores import Store
 
@@ -224,7 +224,7 @@ def outage(
     """Run over a connection that is cut at the ``at``-th request for some seconds; counts requests too."""
     port = free_port()
     policy = on_store(store, base, few)
-    line = wire(front.port, port)
+    line = tcp_proxy(front.port, port)
     cut = threading.Event()
 
     def count(_method: str, _path: str) -> None:
@@ -237,7 +237,7 @@ def outage(
     running = started(policy, port, workers=2)
     if cut.wait(60 if at else 0):
         time.sleep(seconds)
-        line = wire(front.port, port)
+        line = tcp_proxy(front.port, port)
     try:
         code = running.wait(180)
     finally:

@@ -16,11 +16,11 @@ from medsanitize.pipeline.synthesis import synthesize_stage as stage
 from medsanitize.policies.model import Policy
 
 from tests.helpers.hospital import prepare
-from tests.helpers.synthesis import Make, done
-from tests.helpers.synthetics import (
+from tests.helpers.synthesis import Make, run_policy
+from tests.helpers.synthetic_images import (
     CLASSES,
-    Coarse,
-    Maker,
+    CoarseModel,
+    FakeGenerator,
     coarse_features,
     digest_of,
     write_export,
@@ -57,12 +57,12 @@ def known(people: Path) -> dict[str, Any]:
 @pytest.fixture
 def generator(
     monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any], known: dict[str, Any]
-) -> dict[str, Maker]:
+) -> dict[str, FakeGenerator]:
     """Models without weights, in this process; tests may replace the generator."""
-    held = {"now": Maker()}
+    held = {"now": FakeGenerator()}
     monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(stage, "open_generator_once", lambda *_: held["now"])
-    monkeypatch.setattr(stage, "open_verifiers", lambda *_: (Coarse(), Coarse()))
+    monkeypatch.setattr(stage, "open_verifiers", lambda *_: (CoarseModel(), CoarseModel()))
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: known)
     for module in (quality_module, quality_page):
         monkeypatch.setattr(module, "features_of", coarse_features)
@@ -79,7 +79,7 @@ def generator(
 
 
 @pytest.fixture
-def make(people: Path, tmp_path: Path, generator: dict[str, Maker]) -> Make:
+def make(people: Path, tmp_path: Path, generator: dict[str, FakeGenerator]) -> Make:
     """A policy; keyword arguments change its section, ``others`` further ones. ``export``: a copy of it."""
     assert generator
 
@@ -125,5 +125,5 @@ def released(make: Make, finished: list[tuple[Policy, RunResult]]) -> tuple[Poli
     """A release with synthetic images, made once."""
     if not finished:
         policy = make()
-        finished.append((policy, done(policy)))
+        finished.append((policy, run_policy(policy)))
     return finished[0]

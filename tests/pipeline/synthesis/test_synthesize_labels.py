@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.helpers.synthesis import RULE, Make, done, gate
+from tests.helpers.synthesis import RULE, Make, run_policy, synthetic_gate
 
 
 def without(people: Path, table: Path, names: Sequence[str]) -> Path:
@@ -20,10 +20,10 @@ def test_unlabeled_images_are_counted_and_the_gate_is_flagged(
 ) -> None:
     table = without(people, tmp_path / "part.csv", ["export/i1.dcm", "export/i2.dcm"])
     table.write_text(table.read_text().replace("export/i0.dcm,p0,,clear", "export/i0.dcm,p0,,"))
-    result = done(make(table=table))
+    result = run_policy(make(table=table))
     assert result.dropped == {RULE: 3}
-    assert gate(result).result == "flagged"
-    assert "3 images without a label" in gate(result).detail
+    assert synthetic_gate(result).result == "flagged"
+    assert "3 images without a label" in synthetic_gate(result).detail
 
 
 def test_unlabeled_images_are_reported_if_no_synthetic_image_passed(
@@ -32,16 +32,16 @@ def test_unlabeled_images_are_reported_if_no_synthetic_image_passed(
     table = without(people, tmp_path / "part.csv", ["export/i2.dcm"])
     rows = table.read_text().splitlines()
     table.write_text("\n".join(row for row in rows if ",calibration," not in row or "7," in row))
-    told = gate(done(make(table=table)))
+    told = synthetic_gate(run_policy(make(table=table)))
     assert "the verdict is insufficient_data" in told.detail
     assert "1 images without a label" in told.detail
 
 
 def test_a_table_for_a_copy_of_the_inputs_never_passes(make: Make) -> None:
-    result = done(make(export=True))
+    result = run_policy(make(export=True))
     assert result.dropped == {}
-    assert gate(result).result == "flagged"
-    assert "No file of the table is an image of this release" in gate(result).detail
+    assert synthetic_gate(result).result == "flagged"
+    assert "No file of the table is an image of this release" in synthetic_gate(result).detail
 
 
 def test_a_table_with_another_label_for_every_image_passes(make: Make, people: Path) -> None:
@@ -49,5 +49,5 @@ def test_a_table_with_another_label_for_every_image_passes(make: Make, people: P
     (people / "clear.csv").write_text(
         "\n".join(line.replace("effusion", "clear") if "export/" in line else line for line in lines)
     )
-    result = done(make(table=people / "clear.csv"))
-    assert (gate(result).result, result.dropped) == ("passed", {})
+    result = run_policy(make(table=people / "clear.csv"))
+    assert (synthetic_gate(result).result, result.dropped) == ("passed", {})

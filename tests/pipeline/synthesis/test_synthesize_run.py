@@ -24,8 +24,8 @@ from medsanitize.release.verify import verify_release
 from medsanitize.verifiers.leaks.audit import audit_release
 
 from tests.helpers.hospital import tree
-from tests.helpers.synthesis import RULE, Make, done, files, gate
-from tests.helpers.synthetics import Coarse, Maker, person
+from tests.helpers.synthesis import RULE, Make, released_files, run_policy, synthetic_gate
+from tests.helpers.synthetic_images import CoarseModel, FakeGenerator, person
 
 
 def test_labeled_originals_are_replaced_by_equally_many_images(
@@ -36,7 +36,7 @@ def test_labeled_originals_are_replaced_by_equally_many_images(
     made = [row for row in rows if row.synthetic]
     assert result.dropped == {RULE: 4}
     assert (result.objects, result.outcomes["released"]) == (8, 4)
-    assert gate(result).result == "passed"
+    assert synthetic_gate(result).result == "passed"
     assert len(rows) == 8
     assert {row.synthetic_label for row in made} == {"effusion"}
     assert {(row.model_digest, row.gate_verdict) for row in made} == {("f" * 64, "passed")}
@@ -75,8 +75,8 @@ def test_the_original_of_a_synthetic_image_is_not_recorded(make: Make, people: P
     table = tmp_path / "other.csv"
     table.write_text("\n".join([lines[0], *others]))
     one, other = make("one"), make("two", table=table)
-    done(one)
-    done(other)
+    run_policy(one)
+    run_policy(other)
     images = [[row for row in read_rows(policy.output) if row.synthetic] for policy in (one, other)]
     kept = [{row.path for row in read_rows(policy.output) if not row.synthetic} for policy in (one, other)]
     assert images[0] == images[1]
@@ -87,14 +87,14 @@ def test_with_too_few_patients_nothing_synthetic_is_released_and_originals_are_d
     make: Make, people: Path
 ) -> None:
     policy = make(table=people / "few.csv")
-    result = done(policy)
+    result = run_policy(policy)
     assert result.ending == "published"
     assert result.dropped == {RULE: 4}
-    assert gate(result).result == "flagged"
-    assert "insufficient_data" in gate(result).detail
+    assert synthetic_gate(result).result == "flagged"
+    assert "insufficient_data" in synthetic_gate(result).detail
     assert not any(row.synthetic for row in read_rows(policy.output))
     assert "data:image" not in (policy.output / "report.html").read_text()
-    assert len(files(policy)) == 4
+    assert len(released_files(policy)) == 4
 
 
 def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
@@ -102,34 +102,34 @@ def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
 ) -> None:
     monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     policy = make(table=people / "few.csv")
-    done(policy)
+    run_policy(policy)
     report = (policy.output / "report.html").read_text()
     assert "299 patients to calibrate on with two images or more, and there are 30" in report
     assert "f" * 64 in report
     assert not workspace_of(policy).synthetic_page.exists()
 
 
-def test_a_copying_generator_fails_the_gate(make: Make, generator: dict[str, Maker]) -> None:
-    generator["now"] = Maker(copied=2)
+def test_a_copying_generator_fails_the_gate(make: Make, generator: dict[str, FakeGenerator]) -> None:
+    generator["now"] = FakeGenerator(copied=2)
     policy = make()
-    result = done(policy)
-    assert "verdict is failed" in gate(result).detail
-    assert len(files(policy)) == 4
+    result = run_policy(policy)
+    assert "verdict is failed" in synthetic_gate(result).detail
+    assert len(released_files(policy)) == 4
 
 
 def test_replacing_all_by_rejected_images_leaves_nothing_to_release(
-    make: Make, generator: dict[str, Maker]
+    make: Make, generator: dict[str, FakeGenerator]
 ) -> None:
-    generator["now"] = Maker(copied=2)
+    generator["now"] = FakeGenerator(copied=2)
     policy = make(replace="all")
-    result = done(policy)
+    result = run_policy(policy)
     assert result.ending == "refused"
     assert list(policy.output.iterdir()) == []
 
 
 def test_all_images_can_be_replaced_by_a_number_per_patient(make: Make) -> None:
     policy = make(replace="all", per_patient="3")
-    result = done(policy)
+    result = run_policy(policy)
     made = [row for row in read_rows(policy.output) if row.synthetic]
     assert result.dropped == {RULE: 8}
     assert len(made) == 12
@@ -142,18 +142,18 @@ def test_only_flagged_images_are_replaced_if_configured(make: Make) -> None:
     twin = pydicom.dcmread(source)
     twin.SOPInstanceUID = twin.file_meta.MediaStorageSOPInstanceUID = "1.2.3.4.5"
     twin.save_as(source.with_name("twin.dcm"))
-    result = done(policy)
+    result = run_policy(policy)
     assert result.dropped == {RULE: 2}
 
 
 def test_with_nothing_to_replace_nothing_is_sampled(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
-    assert gate(done(make(replace="flagged"))).result == "passed"
+    assert synthetic_gate(run_policy(make(replace="flagged"))).result == "passed"
 
 
 def test_pictures_have_a_sidecar_and_both_are_audited(make: Make) -> None:
     policy = make(form="png")
-    done(policy)
+    run_policy(policy)
     row = next(row for row in read_rows(policy.output) if row.synthetic)
     beside = (policy.output / row.path).with_suffix(".json")
     assert (row.kind, row.study) == ("raster", "")
@@ -167,7 +167,7 @@ def test_pictures_have_a_sidecar_and_both_are_audited(make: Make) -> None:
 @pytest.mark.parametrize("form", ["secondary-capture", "png"])
 def test_a_killed_run_gives_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     whole, cut = make("whole", form=form), make("cut", form=form)
-    done(whole)
+    run_policy(whole)
     stop = Cancellation()
     batches: list[tuple[SampleRequest, ...]] = []
     real = write_objects.generate_pixels
@@ -180,8 +180,8 @@ def test_a_killed_run_gives_the_same_bytes(make: Make, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(write_objects, "generate_pixels", counted)
     with pytest.raises(Cancelled):
-        done(cut, cancellation=stop)
-    done(cut)
+        run_policy(cut, cancellation=stop)
+    run_policy(cut)
     assert len(batches) == len(set(batches))
     assert tree(cut.output) == tree(whole.output)
 
@@ -189,7 +189,7 @@ def test_a_killed_run_gives_the_same_bytes(make: Make, monkeypatch: pytest.Monke
 def test_images_rejected_in_a_review_are_not_released(make: Make) -> None:
     approve = '{name: chest, version: "1.0", mode: pseudonymous, approve: required}'
     policy = make(others={"release": approve})
-    done(policy)
+    run_policy(policy)
     make_review(policy)
     page = workspace_of(policy).review_page().read_text()
     items = set(re.findall(r'type="radio" name="(object-[0-9]*)"', page))
@@ -203,13 +203,13 @@ def test_images_rejected_in_a_review_are_not_released(make: Make) -> None:
     }
     (policy.state / "decisions.json").write_text(json.dumps(facts))
     apply_decisions(policy, policy.state / "decisions.json")
-    again = done(policy)
+    again = run_policy(policy)
     result = run(policy, Options(workers=1, approve=again.digest))
     rows = list(read_rows(policy.output))
     assert result.ending == "published"
     assert (result.objects, result.dropped) == (8, {RULE: 4})
     assert sum(row.synthetic for row in rows) == 3
-    assert len(files(policy)) == len(rows) == 7
+    assert len(released_files(policy)) == len(rows) == 7
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_counts_are_distributed_as_integers(total: int, shares: tuple[int, ...],
 
 def test_the_verifier_separates_people() -> None:
     """Of the simulation itself: visits of a person are similar, and different people are not."""
-    model = Coarse()
+    model = CoarseModel()
     from medsanitize.generators.diffusion.preprocess import to_image_array
 
     seen = model.embed([to_image_array(person([1, 2], visit)) for visit in (0, 1)])

@@ -29,7 +29,7 @@ from PIL import ImageDraw, ImageFont
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 
-from tests.helpers.joined import joined
+from tests.helpers.released_bytes import released_bytes
 
 Real = Callable[[str], Dataset]
 Load = Callable[..., bytes]
@@ -53,7 +53,7 @@ def run(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load) 
         sanitizer = kept.setdefault(repr(rules), DicomSanitizer(policy, subkeys))
         data = load_bytes(source)
         done = sanitizer(data, Context("id:a", "key", inspect_dicom(data).known, decisions=decisions))
-        return done, pydicom.dcmread(BytesIO(joined(done, data)), force=True)
+        return done, pydicom.dcmread(BytesIO(released_bytes(done, data)), force=True)
 
     return go
 

@@ -32,7 +32,7 @@ from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 
-from tests.helpers.joined import joined
+from tests.helpers.released_bytes import released_bytes
 
 Real = Callable[[str], Dataset]
 Load = Callable[..., bytes]
@@ -69,7 +69,7 @@ def blank(make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load
         policy = make_policy("research", pixels={"faces": "ignore", **rules}, dicom=dicom)
         data = load_bytes(source)
         done = DicomSanitizer(policy, subkeys)(data, Context("id:a", "key", decisions=decisions))
-        return done, joined(done, data)
+        return done, released_bytes(done, data)
 
     return run
 

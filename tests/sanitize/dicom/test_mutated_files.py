@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.result import Outcome
 from pydicom.data import get_testdata_file
 
-from tests.helpers.joined import joined
+from tests.helpers.released_bytes import released_bytes
 
 FOLDER = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
 # pydicom cannot plant values: the data set is not encoded as its file meta states.
@@ -111,7 +111,7 @@ def check(data: bytes, policy: Policy) -> None:
     seen = inspect_dicom(data)
     context = Context("id:one", "object", seen.known | KNOWN)
     done = DicomSanitizer(policy, KEYS)(data, context)
-    out = joined(done, data)
+    out = released_bytes(done, data)
     assert time.process_time() - start < 5
     assert done.record.outcome in (Outcome.RELEASED, Outcome.QUARANTINED)
     assert not any(mark.decode() in repr(done.record) for mark in MARKS)

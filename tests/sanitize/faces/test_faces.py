@@ -27,8 +27,8 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import CheckResult, Outcome, Sanitized
 
 from tests.helpers import phantoms
-from tests.helpers.joined import joined
 from tests.helpers.phantoms import AXIAL, BRAIN, CORONAL, SAGITTAL, Scan, head, points_of
+from tests.helpers.released_bytes import released_bytes
 
 HEAD = Scan(head())
 MR = Scan(head(), modality="MR")
@@ -284,7 +284,7 @@ def sanitized(
     data: bytes, policy: Policy, subkeys: SubKeys, face: SeriesFace | None
 ) -> tuple[Sanitized, pydicom.Dataset | None]:
     done = DicomSanitizer(policy, subkeys)(data, Context("id:one", "key", face=face))
-    whole = joined(done, data)
+    whole = released_bytes(done, data)
     return done, pydicom.dcmread(BytesIO(whole)) if whole else None
 
 

@@ -11,7 +11,7 @@ from medsanitize.sanitize.text.folding import fold_letters
 from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
 
-from tests.helpers.known_subject import FRAMES, fakers, shown
+from tests.helpers.known_subject import FRAMES, fakers, mark_identifiers
 
 NAMES = sorted({(faker.last_name(), faker.first_name()) for faker in fakers() for _ in range(40)})
 
@@ -66,7 +66,7 @@ NAMES = sorted({(faker.last_name(), faker.first_name()) for faker in fakers() fo
 )
 @pytest.mark.parametrize("frame", FRAMES)
 def test_a_known_name_is_removed_in_any_spelling_and_its_context_kept(name: str, frame: str) -> None:
-    assert shown(frame.format(name)) == frame.format("[name]")
+    assert mark_identifiers(frame.format(name)) == frame.format("[name]")
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,23 @@ def test_a_known_name_is_removed_in_any_spelling_and_its_context_kept(name: str,
     ],
 )
 def test_initials_and_particles_are_removed_only_if_they_denote_a_person(text: str, left: str) -> None:
-    assert shown(text) == left
+    assert mark_identifiers(text) == left
 
 
 def test_a_laterality_marker_next_to_a_name_is_no_initial() -> None:
     subject = compile_terms([KnownValue("name", "Wagner^Laura")])
 
-    assert shown("WAGNER L KNEE, WAGNER, L., LWAGNER", subject) == "[name] L KNEE, [name]"
+    assert mark_identifiers("WAGNER L KNEE, WAGNER, L., LWAGNER", subject) == "[name] L KNEE, [name]"
 
 
 @pytest.mark.parametrize("name", ["Hodgkin", "Black", "White", "Hand", "Head"])
 def test_a_patient_named_like_a_clinical_word_loses_it_everywhere(name: str) -> None:
     subject = compile_terms([KnownValue("name", f"{name}^Ann")])
 
-    assert name.lower() not in shown(f"{name} {name.lower()} lymphoma, {name.upper()}", subject).lower()
+    assert (
+        name.lower()
+        not in mark_identifiers(f"{name} {name.lower()} lymphoma, {name.upper()}", subject).lower()
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,4 +169,4 @@ def test_one_typo_does_not_hide_a_long_name(name: tuple[str, str], place: int, k
     assume(slip not in vocabulary() | INSTITUTION_WORDS | STREET_WORDS)
     subject = compile_terms([KnownValue("name", f"{family}^X")])
 
-    assert shown(f"CT CHEST {slip} 5 mm", subject) == "CT CHEST [name] 5 mm"
+    assert mark_identifiers(f"CT CHEST {slip} 5 mm", subject) == "CT CHEST [name] 5 mm"

@@ -16,7 +16,7 @@ from medsanitize.sanitize.text.known_identifiers import compile_terms, find_know
 from medsanitize.verifiers.leaks.identifier_encodings import fold
 from medsanitize.verifiers.leaks.patient_search import build_patient_search
 
-from tests.helpers.known_subject import FRAMES, SUBJECT, fakers, shown, subject_of
+from tests.helpers.known_subject import FRAMES, SUBJECT, fakers, mark_identifiers, subject_of
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from tests.helpers.known_subject import FRAMES, SUBJECT, fakers, shown, subject_
     ],
 )
 def test_known_numbers_are_removed_with_any_separators_but_only_as_a_whole(text: str, left: str) -> None:
-    assert shown(text) == left
+    assert mark_identifiers(text) == left
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_known_numbers_are_removed_with_any_separators_but_only_as_a_whole(text:
 )
 @pytest.mark.parametrize("frame", FRAMES[:3])
 def test_a_known_date_is_removed_in_any_format(day: str, frame: str) -> None:
-    assert shown(frame.format(day)) == frame.format("[date]")
+    assert mark_identifiers(frame.format(day)) == frame.format("[date]")
 
 
 @pytest.mark.parametrize(
     "text", ["20040120", "19.01.2005", "18 Jan 2004", "5.1.7", "may 12 mm", "T1 19 04", "1.5 T"]
 )
 def test_other_dates_and_numbers_are_left_to_other_rules(text: str) -> None:
-    assert shown(text) == text
+    assert mark_identifiers(text) == text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_other_dates_and_numbers_are_left_to_other_rules(text: str) -> None:
     ],
 )
 def test_addresses_phones_institutions_and_links_are_removed_with_their_context(text: str, left: str) -> None:
-    assert shown(text) == left
+    assert mark_identifiers(text) == left
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_addresses_phones_institutions_and_links_are_removed_with_their_context(
     ],
 )
 def test_ocr_text_is_matched_despite_recognition_errors(text: str, left: str) -> None:
-    assert shown(text, noisy=True) == left
+    assert mark_identifiers(text, noisy=True) == left
 
 
 def test_the_cleaned_text_passes_the_patient_search_of_the_audit() -> None:
@@ -140,7 +140,7 @@ def test_the_cleaned_text_passes_the_patient_search_of_the_audit() -> None:
         subject = compile_terms(known)
         own = build_patient_search(known, vocabulary(), {})
         for one in known:
-            text = fold(shown(f"CT {one.value} knee", subject))
+            text = fold(mark_identifiers(f"CT {one.value} knee", subject))
             assert not own.automaton.find_matches_as_indexes(text), text
 
 

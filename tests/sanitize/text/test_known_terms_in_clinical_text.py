@@ -8,7 +8,7 @@ from medsanitize.sanitize.text.edit_distance import edit_distance
 from medsanitize.sanitize.text.folding import fold_letters
 from medsanitize.sanitize.text.known_identifiers import compile_terms, find_known_identifiers
 
-from tests.helpers.known_subject import fakers, shown, subject_of
+from tests.helpers.known_subject import fakers, mark_identifiers, subject_of
 
 CLINICAL = tuple(
     phrase.strip()
@@ -79,7 +79,7 @@ def test_short_and_generic_values_remove_no_clinical_text(category: str, value: 
     subject = compile_terms([KnownValue(category, value)])
     text = "CT HEAD T2 12 mm in the radiology, US, MR street hospital patient unknown test A x CT750 HD chest"
 
-    assert shown(text, subject) == text
+    assert mark_identifiers(text, subject) == text
 
 
 def test_clinical_phrases_lose_only_words_shared_with_the_subject() -> None:

@@ -15,7 +15,7 @@ from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import Sanitized
 
-from tests.helpers.joined import joined
+from tests.helpers.released_bytes import released_bytes
 
 TEXT = "CT abdomen Marcin Kowalczyk Katarzyna Nowakowska Hashimoto"
 OTHER = "CT thorax Oyelaran Adebayo Nwankwo Fitzgerald Abernathy Yamazaki"
@@ -39,7 +39,7 @@ def scan(
         data.SeriesDescription = OTHER
         content = load_bytes(data)
         done = sanitizer(content, replace(context_of(content, lenient), decisions=decisions))
-        return done, pydicom.dcmread(BytesIO(joined(done, content)))
+        return done, pydicom.dcmread(BytesIO(released_bytes(done, content)))
 
     return run
 

@@ -24,8 +24,8 @@ def make_release(
 ) -> Path:
     rows = []
     for name in NAMES:
-        data_set = made.released(name)
-        data = made.as_bytes(data_set)
+        data_set = made.make_released_object(name)
+        data = made.to_bytes(data_set)
         path = f"data/{made.PSEUDONYM}/{data_set.SOPInstanceUID}.dcm"
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
@@ -151,7 +151,7 @@ def test_wrong_sums_in_patient_rows_are_found(made: ModuleType, tmp_path: Path) 
 
 def test_a_file_that_only_pydicom_cannot_read_is_found(made: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "object.dcm"
-    data = made.as_bytes(made.released())
+    data = made.to_bytes(made.make_released_object())
     start = data.index(b"\x08\0\x05\0CS")
     again = data.index(b"\x08\0\x08\0CS")
     path.write_bytes(data[:again] + data[start:again] + data[again:])

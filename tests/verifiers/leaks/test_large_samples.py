@@ -81,7 +81,7 @@ def test_at_most_one_chunk_of_a_file_is_read_at_a_time() -> None:
 
 @pytest.mark.parametrize("where", ["before", "among", "behind"])
 def test_a_name_in_an_object_of_large_samples_is_found(where: str, made: ModuleType, tmp_path: Path) -> None:
-    data_set = made.released("CT_small.dcm")
+    data_set = made.make_released_object("CT_small.dcm")
     data_set.Rows = data_set.Columns = 2048
     samples = np.random.default_rng(4711).integers(300, 4000, (2048, 2048)).astype("<u2").tobytes()
     if where == "among":
@@ -94,7 +94,7 @@ def test_a_name_in_an_object_of_large_samples_is_found(where: str, made: ModuleT
 
     expected = Expected(pseudonym=made.PSEUDONYM)
 
-    findings = audit_object(made.saved(data_set, tmp_path), own=(), search=NET, expected=expected)
+    findings = audit_object(made.save(data_set, tmp_path), own=(), search=NET, expected=expected)
 
     place = {"before": "(0020,4000)", "among": "pixels", "behind": "(7FE1,0010)"}[where]
     assert Finding(place, "audit:name") in findings

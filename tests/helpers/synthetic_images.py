@@ -37,7 +37,7 @@ def person(number: Sequence[int], visit: int = 0) -> Squares:
 
 
 @dataclass(frozen=True)
-class Maker:
+class FakeGenerator:
     """Generates people by seed; every ``copied``-th image shows a training patient."""
 
     copied: int = 0
@@ -66,7 +66,7 @@ class Maker:
 
 
 @dataclass(frozen=True)
-class Coarse:
+class CoarseModel:
     """Embeds an image at 8 x 8 pixels; correlation is the score."""
 
     digest: str = "c" * 64
@@ -86,7 +86,7 @@ class Coarse:
 
 def coarse_features(images: Squares, *_: object) -> NDArray[np.float32]:
     """Features of a tiny network, for quality metrics."""
-    return Coarse().embed([to_image_array(one) for one in images])
+    return CoarseModel().embed([to_image_array(one) for one in images])
 
 
 def write_people(root: Path, calibrating: int) -> list[tuple[str, str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medsanitize.sanitize.result import Sanitized
 
 
-def joined(done: Sanitized, data: bytes) -> bytes:
+def released_bytes(done: Sanitized, data: bytes) -> bytes:
     """The released bytes of a single-file object; empty if it was not released."""
     return b"".join(
         piece if isinstance(piece, bytes) else data[piece.offset : piece.offset + piece.length]

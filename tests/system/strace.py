@@ -26,7 +26,7 @@ _DEVICES = ("/dev/null", "/dev/tty", "/proc/")
 _USERS = "/var/run/nscd/socket"
 
 
-def watched(
+def run_traced(
     command: Sequence[str], trace: Path, *, environment: Mapping[str, str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
     """Run a command under strace, which writes the system calls of all its processes to ``trace``."""
@@ -36,7 +36,7 @@ def watched(
     )
 
 
-def sent(trace: Path) -> Iterator[str]:
+def network_calls(trace: Path) -> Iterator[str]:
     """Calls that access anything but loopback and Unix sockets: connections, look-ups, packets."""
     for line in _lines(trace):
         if _SENDS.search(line):
@@ -48,7 +48,7 @@ def sent(trace: Path) -> Iterator[str]:
                 yield line
 
 
-def written(trace: Path, allowed: Sequence[Path]) -> Iterator[str]:
+def written_elsewhere(trace: Path, allowed: Sequence[Path]) -> Iterator[str]:
     """Calls that create a file or open it for writing outside of the permitted folders."""
     roots = tuple(f"{path}/" for path in allowed)
     for line in _lines(trace):

@@ -9,19 +9,21 @@ import pytest
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.synthesis import draw, write_objects
 
-from tests.helpers.synthesis import Make, done, gate
-from tests.helpers.synthetics import Maker, digest_of, write_verifier
+from tests.helpers.synthesis import Make, run_policy, synthetic_gate
+from tests.helpers.synthetic_images import FakeGenerator, digest_of, write_verifier
 
 
 def test_labels_without_images_are_rejected_before_reading(make: Make) -> None:
     with pytest.raises(UsageError, match="not in the table"):
-        done(make(labels="[effusion, nothing]"))
+        run_policy(make(labels="[effusion, nothing]"))
 
 
-def test_a_label_unknown_to_the_generator_is_rejected(make: Make, generator: dict[str, Maker]) -> None:
-    generator["now"] = Maker(classes=("clear", "mass"))
+def test_a_label_unknown_to_the_generator_is_rejected(
+    make: Make, generator: dict[str, FakeGenerator]
+) -> None:
+    generator["now"] = FakeGenerator(classes=("clear", "mass"))
     with pytest.raises(UsageError, match="no class for 1"):
-        done(make())
+        run_policy(make())
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_a_generator_trained_on_other_data_than_the_table_is_rejected(
     changed = {**known, **facts}
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: changed)
     with pytest.raises(UsageError, match=said):
-        done(make())
+        run_policy(make())
 
 
 def test_a_generator_trained_further_on_the_same_images_is_accepted(
@@ -47,7 +49,7 @@ def test_a_generator_trained_further_on_the_same_images_is_accepted(
 ) -> None:
     changed = {**known, "start": "0" * 64, "images_before": [known["images"]]}
     monkeypatch.setattr("medsanitize.generators.diffusion.generator.training_of", lambda _: changed)
-    assert gate(done(make())).result == "passed"
+    assert synthetic_gate(run_policy(make())).result == "passed"
 
 
 @pytest.mark.parametrize(("part", "model"), [("holdout", "verifier"), ("calibration", "retrieval")])
@@ -56,7 +58,7 @@ def test_a_model_trained_on_held_out_patients_is_rejected(
 ) -> None:
     write_verifier(tmp_path / "w" / model, digest_of(people / "labels.csv", part))
     with pytest.raises(UsageError, match=f"was trained on the {part} part"):
-        done(make(**{model: f"./{model}"}))
+        run_policy(make(**{model: f"./{model}"}))
 
 
 def test_a_model_trained_on_a_split_is_detected_despite_fewer_classes(
@@ -66,7 +68,7 @@ def test_a_model_trained_on_a_split_is_detected_despite_fewer_classes(
     table.write_text(lines.replace("holdout0,holdout,clear", "holdout0,holdout,mass"))
     write_verifier(tmp_path / "w" / "verifier", digest_of(people / "labels.csv", "holdout"))
     with pytest.raises(UsageError, match="was trained on the holdout part"):
-        done(make(table=table))
+        run_policy(make(table=table))
 
 
 def test_a_request_exceeding_memory_is_rejected_before_sampling(
@@ -75,4 +77,4 @@ def test_a_request_exceeding_memory_is_rejected_before_sampling(
     monkeypatch.setattr(draw, "machine_memory", lambda: 1 << 20)
     monkeypatch.setattr(write_objects, "generate_pixels", lambda *_: pytest.fail("drawn"))
     with pytest.raises(UsageError, match="GB of memory"):
-        done(make(per_patient="1000"))
+        run_policy(make(per_patient="1000"))

@@ -18,7 +18,7 @@ def made_uid(old: str) -> str:
     return f"2.25.{int.from_bytes(sha256(old.encode()).digest()[:16], 'big')}"
 
 
-def released(name: str = "CT_small.dcm") -> pydicom.Dataset:
+def make_released_object(name: str = "CT_small.dcm") -> pydicom.Dataset:
     """Read a test file and change it to what a release may contain."""
     data_set = pydicom.dcmread(str(get_testdata_file(name, download=False)))
     data_set.remove_private_tags()
@@ -41,13 +41,13 @@ def released(name: str = "CT_small.dcm") -> pydicom.Dataset:
     return data_set
 
 
-def as_bytes(data_set: pydicom.Dataset) -> bytes:
+def to_bytes(data_set: pydicom.Dataset) -> bytes:
     stream = BytesIO()
     data_set.save_as(stream)
     return stream.getvalue()
 
 
-def saved(data_set: pydicom.Dataset, folder: Path) -> Path:
+def save(data_set: pydicom.Dataset, folder: Path) -> Path:
     path = folder / "object.dcm"
-    path.write_bytes(as_bytes(data_set))
+    path.write_bytes(to_bytes(data_set))
     return path

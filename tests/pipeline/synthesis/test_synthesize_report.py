@@ -19,8 +19,8 @@ from medsanitize.progress import Cancellation, Cancelled
 from medsanitize.release.summary import FigureTable, SyntheticSummary
 
 from tests.helpers.hospital import KEY, tree
-from tests.helpers.synthesis import Make, done, gate, report_of
-from tests.helpers.synthetics import Maker, coarse_features
+from tests.helpers.synthesis import Make, report_of, run_policy, synthetic_gate
+from tests.helpers.synthetic_images import FakeGenerator, coarse_features
 
 
 def test_the_report_shows_verdict_and_images_without_the_private_page(
@@ -68,7 +68,7 @@ FIGURES = (
 
 def test_the_report_of_all_classes_has_every_quality_metric_with_its_interval(make: Make) -> None:
     policy = make(replace="all")
-    done(policy)
+    run_policy(policy)
     report = report_of(policy)
     assert [name for name in FIGURES if name not in report] == []
     assert "8 synthetic images (generated for the release, before any review) of 32 px" in report
@@ -105,8 +105,8 @@ def test_with_too_few_real_images_the_report_gives_a_reason_instead_of_metrics(
         )
     )
     policy = make(table=table)
-    result = done(policy)
-    assert gate(result).result == "passed"
+    result = run_policy(policy)
+    assert synthetic_gate(result).result == "passed"
     assert "Not measured: Quality is measured on 6 patients and 6 synthetic" in report_of(policy)
     assert "one side has 3" in report_of(policy)
     assert "Fréchet" not in report_of(policy)
@@ -132,11 +132,11 @@ def test_the_image_statements_are_stored_unchanged() -> None:
 
 
 def test_metrics_of_unreleased_images_are_only_on_the_private_page(
-    make: Make, generator: dict[str, Maker]
+    make: Make, generator: dict[str, FakeGenerator]
 ) -> None:
-    generator["now"] = Maker(copied=2)
+    generator["now"] = FakeGenerator(copied=2)
     policy = make()
-    done(policy)
+    run_policy(policy)
     assert "Not measured: no synthetic image is released." in report_of(policy)
     assert "Fréchet" not in report_of(policy)
     assert "Fréchet" in workspace_of(policy).synthetic_page.read_text()
@@ -146,7 +146,7 @@ def test_a_run_stopped_during_measurement_gives_the_same_bytes(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, cut = make("whole"), make("cut")
-    done(whole)
+    run_policy(whole)
     stop = Cancellation()
     measured: list[int] = []
 
@@ -158,15 +158,15 @@ def test_a_run_stopped_during_measurement_gives_the_same_bytes(
 
     monkeypatch.setattr(quality_module, "features_of", stopping)
     with pytest.raises(Cancelled):
-        done(cut, cancellation=stop)
+        run_policy(cut, cancellation=stop)
     assert not (cut.output / "RELEASE.json").exists()
-    done(cut)
+    run_policy(cut)
     assert tree(cut.output) == tree(whole.output)
 
 
 def test_an_anonymous_release_keeps_no_page_with_phi(make: Make) -> None:
     policy = make(others={"release": '{name: chest, version: "1.0", mode: anonymous}', "keys": "{}"})
-    result = done(policy, release_key=KEY)
-    assert gate(result).result == "passed"
+    result = run_policy(policy, release_key=KEY)
+    assert synthetic_gate(result).result == "passed"
     assert not workspace_of(policy).synthetic_page.exists()
     assert "Fréchet distance" in report_of(policy)

@@ -68,7 +68,7 @@ def expected_of(made: ModuleType, **changes: Any) -> Expected:
 def audited(
     made: ModuleType, search: IdentifierSearch, data_set: pydicom.Dataset, folder: Path
 ) -> tuple[Finding, ...]:
-    return audit_object(made.saved(data_set, folder), own=OWN, search=search, expected=expected_of(made))
+    return audit_object(made.save(data_set, folder), own=OWN, search=search, expected=expected_of(made))
 
 
 def put(keyword: str, value: Any) -> Plant:
@@ -100,7 +100,7 @@ def nested(keyword: str, value: Any) -> Plant:
     ],
 )
 def test_a_clean_object_passes(made: ModuleType, search: IdentifierSearch, tmp_path: Path, name: str) -> None:
-    assert audited(made, search, made.released(name), tmp_path) == ()
+    assert audited(made, search, made.make_released_object(name), tmp_path) == ()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_clean_object_passes(made: ModuleType, search: IdentifierSearch, tmp_p
 def test_a_name_of_another_patient_is_found_in_each_spelling(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str, encoding: str, vr: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     put_raw(0x00204000 if vr == "LT" else 0x00420011, vr, text.encode(encoding))(data_set)
 
     assert "audit:name" in {finding.rule for finding in audited(made, search, data_set, tmp_path)}
@@ -133,7 +133,7 @@ def test_a_name_of_another_patient_is_found_in_each_spelling(
 def test_names_beyond_ascii_are_found_in_each_character_set(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, raw: bytes
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     put_raw(0x00420011, "UN", raw)(data_set)
 
     assert Finding("(0042,0011)", "audit:name") in audited(made, search, data_set, tmp_path)
@@ -156,7 +156,7 @@ def test_names_beyond_ascii_are_found_in_each_character_set(
 def test_other_identifiers_are_found_at_any_depth(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str, rule: str, place: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     (put if place == "top" else nested)("ImageComments", text)(data_set)
 
     path = "(0020,4000)" if place == "top" else "(0008,1140)>(0040,A170)>(0020,4000)"
@@ -181,7 +181,7 @@ def test_other_identifiers_are_found_at_any_depth(
 def test_values_that_only_resemble_an_identifier_of_another_patient_pass(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, text: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.ImageComments = text
 
     assert audited(made, search, data_set, tmp_path) == ()
@@ -190,7 +190,7 @@ def test_values_that_only_resemble_an_identifier_of_another_patient_pass(
 def test_a_numeric_id_is_not_matched_in_numbers_and_times(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.InstanceNumber = 88123406
 
     assert audited(made, search, data_set, tmp_path) == ()
@@ -203,10 +203,10 @@ def test_too_short_or_too_common_identifiers_are_counted(search: IdentifierSearc
 def test_a_name_of_two_letters_is_searched_only_for_its_patient_and_counted(
     made: ModuleType, tmp_path: Path
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.ImageComments = "Anna Anan"
     known = KnownValue("name", "Anan^Anna")
-    search, path = build_identifier_search([known]), made.saved(data_set, tmp_path)
+    search, path = build_identifier_search([known]), made.save(data_set, tmp_path)
 
     found = [
         audit_object(path, own=own, search=search, expected=expected_of(made))
@@ -246,7 +246,7 @@ def test_every_token_of_the_objects_patient_is_found_in_text(
     rule: str,
     place: str,
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     (put if place == "top" else nested)(keyword, value)(data_set)
 
     assert rule in {finding.rule for finding in audited(made, search, data_set, tmp_path)}
@@ -269,7 +269,7 @@ def test_every_token_of_the_objects_patient_is_found_in_text(
 def test_ordinary_values_pass_for_a_patient_named_like_them(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, keyword: str, value: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     setattr(data_set, keyword, value)
 
     assert audited(made, search, data_set, tmp_path) == ()
@@ -278,18 +278,18 @@ def test_ordinary_values_pass_for_a_patient_named_like_them(
 def test_a_known_date_passes_if_a_date_shift_can_produce_it(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.AcquisitionDate = "20190704"
     expected = expected_of(made, allowed_dates=frozenset(["20190704"]))
 
-    assert audit_object(made.saved(data_set, tmp_path), own=OWN, search=search, expected=expected) == ()
+    assert audit_object(made.save(data_set, tmp_path), own=OWN, search=search, expected=expected) == ()
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-16-le"])
 def test_accents_do_not_hide_a_token(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, encoding: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.add_new(0x00204000, "LT", "mrs ÁNA there".encode(encoding))
 
     assert Finding("(0020,4000)", "audit:name") in audited(made, search, data_set, tmp_path)
@@ -325,14 +325,14 @@ def test_accents_do_not_hide_a_token(
 def test_each_forbidden_construct_of_an_object_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant, finding: Finding
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     plant(data_set)
 
     assert finding in audited(made, search, data_set, tmp_path)
 
 
 def test_a_group_length_is_found(made: ModuleType, search: IdentifierSearch, tmp_path: Path) -> None:
-    path = made.saved(made.released(), tmp_path)
+    path = made.save(made.make_released_object(), tmp_path)
     data = path.read_bytes()
     start = data.index(b"\x08\0\x05\0CS")
     path.write_bytes(data[:start] + b"\x08\0\0\0UL\4\0\1\0\0\0" + data[start:])
@@ -345,7 +345,7 @@ def test_a_group_length_is_found(made: ModuleType, search: IdentifierSearch, tmp
 def test_a_different_instance_uid_in_the_file_meta_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    path = made.saved(made.released(), tmp_path)
+    path = made.save(made.make_released_object(), tmp_path)
     data = path.read_bytes()
     place = data.index(b"2.25.")
     path.write_bytes(data[: place + 6] + bytes([data[place + 6] ^ 1]) + data[place + 7 :])
@@ -358,17 +358,17 @@ def test_a_different_instance_uid_in_the_file_meta_is_found(
 def test_a_private_block_kept_by_the_policy_passes(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.private_block(0x0009, "ACME 1.1", create=True).add_new(1, "DS", "1.5")
     expected = expected_of(made, private_creators=frozenset(["ACME 1.1"]))
 
-    assert audit_object(made.saved(data_set, tmp_path), own=OWN, search=search, expected=expected) == ()
+    assert audit_object(made.save(data_set, tmp_path), own=OWN, search=search, expected=expected) == ()
 
 
 def test_a_file_that_contradicts_its_record_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    path = made.saved(made.released(), tmp_path)
+    path = made.save(made.make_released_object(), tmp_path)
     right = hashlib.sha256(path.read_bytes()).hexdigest()
     wrong = hashlib.sha256(b"").hexdigest()
 
@@ -388,7 +388,7 @@ def test_a_file_that_contradicts_its_record_is_found(
 def test_an_unreadable_object_is_a_finding(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    path = made.saved(made.released(), tmp_path)
+    path = made.save(made.make_released_object(), tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
 
     findings = audit_object(path, own=OWN, search=search, expected=expected_of(made))
@@ -400,7 +400,7 @@ def test_an_unreadable_object_is_a_finding(
 def test_a_name_among_the_pixels_is_found(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, where: str
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     planted = b"\xff\xfe\x00COM John Doe 88123406 MULLER^JORG\0"
     pixels = bytearray(data_set.PixelData)
     pixels[1000 : 1000 + len(planted)] = planted
@@ -419,7 +419,7 @@ def test_a_name_among_the_pixels_is_found(
 def test_a_name_far_inside_large_pixel_data_is_found_across_chunks(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     data_set.Rows, data_set.Columns = 2048, 2048
     pixels = bytearray(2048 * 2048 * 2)
     edge = (4 << 20) - 1500
@@ -447,7 +447,7 @@ def test_a_random_identifier_at_a_random_place_of_a_real_file_is_found(
     form = data.draw(st.sampled_from(["{0}^{1}", "{1} {0}", "{0}, {1}", "{1}_{0}", "{0}{1}", "{1}.{0}"]))
     text = data.draw(st.sampled_from([str.lower, str.upper, str.title]))(form.format(family, given_name))
     encoded = text.encode(data.draw(st.sampled_from(["utf-8", "utf-16-le", "utf-16-be"])))
-    original = made.as_bytes(made.released(data.draw(st.sampled_from(REAL))))
+    original = made.to_bytes(made.make_released_object(data.draw(st.sampled_from(REAL))))
     pixels = original.rindex(b"\xe0\x7f") if b"\xe0\x7f" in original else original.rindex(b"\x7f\xe0")
     place = data.draw(st.integers(pixels + 12, len(original) - len(encoded)))
     path = tmp_path / "object.dcm"
@@ -464,13 +464,13 @@ def test_a_random_id_in_any_text_element_of_a_real_file_is_found(
     made: ModuleType, tmp_path: Path, data: st.DataObject
 ) -> None:
     known = KnownValue("id", data.draw(st.from_regex(r"[A-Z]{2}123[0-9]{3,5}", fullmatch=True)))
-    data_set = made.released(data.draw(st.sampled_from(REAL)))
+    data_set = made.make_released_object(data.draw(st.sampled_from(REAL)))
     places = [element for element in data_set.iterall() if element.VR in ("LO", "SH", "ST", "LT", "PN")]
     element = data.draw(st.sampled_from(places))
     element.value = known.value
 
     findings = audit_object(
-        made.saved(data_set, tmp_path),
+        made.save(data_set, tmp_path),
         own=(),
         search=build_identifier_search([known]),
         expected=expected_of(made, pseudonym=None),
@@ -527,7 +527,7 @@ def test_many_patients_are_searched_with_several_automata(tmp_path: Path) -> Non
 def test_defects_without_identifiers_pass(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path, plant: Plant
 ) -> None:
-    data_set = made.released()
+    data_set = made.make_released_object()
     plant(data_set)
 
     assert audited(made, search, data_set, tmp_path) == ()

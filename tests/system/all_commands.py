@@ -61,7 +61,7 @@ def prepare(base: Path) -> None:
         (folder / "policy.yaml").write_text(policy_text(**sections))
 
 
-def again(base: Path, demo: Path) -> None:
+def copy_demo(base: Path, demo: Path) -> None:
     """Copy export, policy and keys of a demo, without its results."""
     shutil.copytree(demo, base / "demo", ignore=shutil.ignore_patterns("release", "state"))
 
@@ -69,7 +69,7 @@ def again(base: Path, demo: Path) -> None:
 def steps(base: Path, *, demo: bool) -> Iterator[Step]:
     """Every command that reads or makes images, in an order in which each finds its input.
 
-    With ``demo`` the demo is made, otherwise the one copied by `again` is run again.
+    With ``demo`` the demo is made, otherwise the one copied by `copy_demo` is run again.
     """
     policy, release, elsewhere = (f"{base}/demo/{name}" for name in ("policy.yaml", "release", "elsewhere"))
     asked = f"--images {base}/scans --labels {base}/labels.csv"
