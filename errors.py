@@ -61,7 +61,7 @@ class UnreadablePicture(UsageError):
     def __init__(self, rule: str, location: str = "file") -> None:
         self.rule = rule
         self.location = location
-        super().__init__(f"An image cannot be read ({location}: {rule})", "Leave it out, or replace the file")
+        super().__init__(f"An image cannot be read ({location}: {rule})", "Exclude it, or replace the file")
 
     def __str__(self) -> str:
         return f"{self.what}. {self.remedy}."

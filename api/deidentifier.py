@@ -212,7 +212,8 @@ class Deidentifier:
         self._policy = object_policy(policy)
         check_extras(_of_one_object(self._policy))
         if self._policy.wsi.specimens is not None:
-            raise UsageError("wsi.specimens names slides of an export", "Leave it out, or use run")
+            raise UsageError("wsi.specimens requires a whole input folder", "Remove it from the policy, or"
+            " use run")
         self._excluded = read_excluded(self._policy.exclude)
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
         self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))
@@ -289,7 +290,7 @@ class Deidentifier:
             with path.open("rb") as file:
                 facts = os.fstat(file.fileno())
                 if not stat.S_ISREG(facts.st_mode):
-                    raise UsageError("The path names no regular file", "Name a file")
+                    raise UsageError("The path is not a regular file", "Name a file")
                 # Refused before it is read: it may not fit in memory.
                 if facts.st_size > self._policy.dicom.limits.object_bytes:
                     raise _Unreadable("object-too-large")

@@ -263,7 +263,7 @@ def compare(
         raise UsageError("Fewer than two datasets are named", "Name two or more")
     tables = labels if labels is not None else [None] * len(datasets)
     if len(tables) != len(datasets):
-        raise UsageError("There are not as many labels as datasets", "Give one or None for each")
+        raise UsageError("The numbers of labels and datasets differ", "Pass one, or None, per dataset")
     asked = OverlapRequest(
         paths=tuple(map(Path, datasets)),
         labels=tuple(None if one is None else Path(one) for one in tables),

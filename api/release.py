@@ -51,7 +51,7 @@ class Release:
             self._name, self._version, self._mode = (str(stated[key]) for key in ("name", "version", "mode"))
         except OSError:
             raise UsageError(
-                "There is no release at this path", "Name the folder that holds RELEASE.json"
+                "This folder is not a release", "Pass the folder that contains RELEASE.json"
             ) from None
         except (ValueError, TypeError, KeyError):
             raise IntegrityError("RELEASE.json is damaged", "Fetch the release again") from None

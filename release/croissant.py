@@ -117,7 +117,7 @@ def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
     files.append(_file_set("data", "data/**/*.dcm", "application/dicom", "The released objects."))
     if summary.kinds.get("raster"):
         for name, kind in (("png", "image/png"), ("jpg", "image/jpeg"), ("tif", "image/tiff")):
-            files.append(_file_set(f"{name}-pictures", f"data/**/*.{name}", kind, "Released pictures."))
+            files.append(_file_set(f"{name}-pictures", f"data/**/*.{name}", kind, "Released raster images."))
     if summary.kinds.get("slide"):
         for name, kind in SLIDE_FORMATS.items():
             files.append(_file_set(f"{name}-slides", f"data/**/*.{name}", kind, "Released slides."))

@@ -45,7 +45,8 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "path",
             pa.string(),
-            "Path of the released file (the main one of several), relative to the release, forward slashes.",
+            "Path of the released file (for a multi-file object, the main file), relative to the release,"
+            " with forward slashes.",
         ),
         _field(
             "kind",
@@ -71,15 +72,15 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "sha256",
             pa.string(),
-            "SHA-256 of the released file, hexadecimal. Of an object of several files: over one line a file,"
-            " ordered by name: the file's SHA-256, two spaces, what follows the object's name in its own,"
-            " a line feed.",
+            "SHA-256 of the released file, hexadecimal. For a multi-file object, SHA-256 of a list with one"
+            " line per file, ordered by name: SHA-256 of the file, two spaces, the file name after the"
+            " object's name, line feed.",
         ),
         _field(
             "parts",
             pa.string(),
-            "Of a slide of several files, or a synthetic picture with the file beside it, a JSON list of all"
-            " of them, the main one first: what follows the object's name, bytes, SHA-256.",
+            "For a multi-file object (a slide, or a synthetic image with a sidecar), a JSON list of its"
+            " files, main file first: file name after the object's name, size in bytes, SHA-256.",
             nullable=True,
         ),
         _field(
@@ -116,7 +117,7 @@ OBJECT_SCHEMA: Final = pa.schema(
             "Levels of a slide's pyramid, width x height in pixels, the largest first, separated by commas.",
             nullable=True,
         ),
-        _field("slide_mpp", pa.float64(), "Micrometers a pixel at the largest level.", nullable=True),
+        _field("slide_mpp", pa.float64(), "Micrometers per pixel at the largest level.", nullable=True),
         _field("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
         _field("slide_stain", pa.string(), "Stain, if it is a known one.", nullable=True),
         _field("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),
@@ -126,7 +127,8 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "slide_macros",
             pa.string(),
-            "SHA-256 of the picture of the whole glass where it stays, its label blanked; of an AFI of each.",
+            "SHA-256 of the macro image, if it is kept (its label area is blanked); for AFI, of each file's"
+            " macro image.",
             nullable=True,
         ),
         _field("synthetic", pa.bool_(), "Whether the image is synthetic."),

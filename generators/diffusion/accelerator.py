@@ -48,7 +48,7 @@ class AcceleratorHandle:
         rank, count = self.accelerator.process_index, self.accelerator.num_processes
         if count > len(batch):
             # A process without an image would not take part in the gradient reduction and block the others.
-            raise UsageError("There are more devices than images in a step", "Start fewer processes")
+            raise UsageError("There are more processes than images in a batch", "Start fewer processes")
         return slice(rank, None, count)
 
     def placed(self, module: nn.Module) -> nn.Module:

@@ -57,8 +57,8 @@ def read_config(data: bytes) -> GeneratorConfig:
         facts = json.loads(data)
         if (facts["schema"], facts["kind"]) != (SCHEMA, KIND):
             raise IntegrityError(
-                f"The folder holds no generator of schema version {SCHEMA}",
-                "Give the folder that train generator wrote",
+                f"The folder does not contain a generator of schema version {SCHEMA}",
+                "Pass a folder written by train generator",
             )
         return GeneratorConfig(
             modality=Modality(facts["modality"]),
@@ -73,5 +73,5 @@ def read_config(data: bytes) -> GeneratorConfig:
     # RecursionError: deeply nested JSON in a hostile file.
     except (KeyError, TypeError, ValueError, RecursionError):
         raise IntegrityError(
-            "config.json of the generator cannot be understood", "Train or fetch the model again"
+            "config.json of the generator is invalid", "Train or fetch the model again"
         ) from None

@@ -121,8 +121,8 @@ def assign_classes(labels: Labels, column: str | None) -> tuple[Labels, dict[Pat
         return labels, {}
     if column not in labels.extra:
         raise UsageError(
-            "The table has no column of that name for the class",
-            "Name another with --class, or leave it out for a generator without classes",
+            "The table has no such class column",
+            "Name an existing column with --class, or omit --class for an unconditional generator",
         )
     values = labels.extra[column]
     return _of_classes(labels, column, _shared(values, labels.patients))
@@ -155,7 +155,7 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
         raise UsageError(
             f"The column of the class has {len(shared)} values shared by {FEWEST} patients or more to learn"
             " from; 2 is the least",
-            "Merge rare classes in the table, name another column with --class, or leave it out",
+            "Merge rare classes in the table, name another column with --class, or omit --class",
         )
     return shared
 
@@ -202,7 +202,8 @@ def _kept_back(
     """Whether each image is of a held-out patient, and the classes with enough training patients."""
     everyone = np.unique(patients)
     if len(everyone) < 2:
-        raise UsageError("The images are of one patient", "Add images of others: a generator would copy them")
+        raise UsageError("All images are of one patient", "Add images of other patients: the generator"
+        " would memorize this one")
     shuffled = np.random.default_rng(seed).permutation(everyone)
     of, left = np.array(values), frozenset(values)
     # Excluding a class can remove held-out patients; others then take their place, which can make a
@@ -231,8 +232,8 @@ def examples_of(
     examples, excluded = gather_images(labels, progress, cancellation)
     if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
         raise UsageError(
-            "Among the images are slides or pictures in color, and a generator learns gray radiographs",
-            "Leave them out of the table, or give them a split of their own",
+            "The images include slides or color images; generators are trained on grayscale radiographs",
+            "Remove them from the table, or assign them to another split",
         )
     return examples, excluded
 
@@ -266,9 +267,9 @@ def write_preprocessed(
             progress.advance(len(places))
     if small:
         raise UsageError(
-            f"{small} images are smaller than {size} pixels: the generator would learn the blur of"
-            " images of mixed sizes",
-            "Leave them out of the table, or use a recipe of smaller images",
+            f"{small} images are smaller than {size} pixels: the generator would learn the blur of enlarged"
+            f" images",
+            "Remove them from the table, or use a recipe for smaller images",
         )
     squares.flush()
     return open_preprocessed(folder)

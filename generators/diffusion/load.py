@@ -54,8 +54,8 @@ def parts_of(folder: Path) -> tuple[str, GeneratorConfig, Networks]:
             pickled()
             if folder.suffix != ".safetensors"
             else UsageError(
-                "A file of weights is not a generator",
-                "Give the folder that train generator or diffusers wrote",
+                "A weights file is not a generator",
+                "Pass a folder written by train generator or diffusers",
             )
         )
     files = read_folder(folder, FILES)
@@ -90,7 +90,7 @@ def _foreign(facts: Mapping[str, dict[str, Any]]) -> GeneratorConfig:
         classes = tuple(str(number) for number in range(unet.get("num_class_embeds") or 0))
     except (KeyError, TypeError, ValueError):
         raise UsageError(
-            "The pipeline does not say how large its images are", "Save it with diffusers' own configurations"
+            "The pipeline does not state its image size", "Save it with its diffusers configuration files"
         ) from None
     return GeneratorConfig(Modality.RADIOGRAPH, side, classes, encoder, unet, facts["scheduler"], _STEPS, 1.0)
 
@@ -103,6 +103,6 @@ def _device(device: str) -> torch.device:
             torch.zeros(1, device=place)
     except (RuntimeError, AssertionError):
         raise UsageError(
-            "torch cannot compute on that device here", "Use cpu, or cuda where there is a GPU"
+            "torch cannot use that device on this machine", "Use cpu, or cuda on a machine with a GPU"
         ) from None
     return place

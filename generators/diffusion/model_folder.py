@@ -33,7 +33,7 @@ FILES = Names(
 INDEX = "model_index.json"
 _WEIGHTS = "diffusion_pytorch_model.safetensors"
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl", ".pickle")
-_KIND = "A pipeline here is an AutoencoderKL, a UNet2DModel and a scheduler, as diffusers saves them"
+_KIND = "Use a pipeline of AutoencoderKL, UNet2DModel and a scheduler, as saved by diffusers"
 
 
 def tensors_of(data: bytes) -> dict[str, Tensor]:
@@ -58,7 +58,7 @@ def tensors_of(data: bytes) -> dict[str, Tensor]:
 def pickled() -> UsageError:
     """Error for pickled weights, which can run code when they are loaded."""
     return UsageError(
-        "The weights are pickled, and reading a pickle can run code: they were not read",
+        "The weights are pickled and were not read: unpickling can run code",
         "Save the model again with save_pretrained(..., safe_serialization=True), or fetch its safetensors",
     )
 
@@ -82,7 +82,7 @@ def read_pipeline(folder: Path) -> tuple[str, Mapping[str, dict[str, Any]], Mapp
         for part in ("vae", "unet", "scheduler")
     }
     if kinds["vae"] != "AutoencoderKL" or kinds["unet"] != "UNet2DModel" or kinds["scheduler"] is None:
-        raise UsageError("The pipeline is of another kind than a generator", _KIND)
+        raise UsageError("Pipelines of this kind are not supported", _KIND)
     facts = {
         "vae": _json(folder / "vae" / CONFIG),
         "unet": _json(folder / "unet" / CONFIG),
@@ -103,8 +103,8 @@ def _weights(folder: Path) -> bytes:
         raise pickled()
     # Sharded weights are not supported: the digest covers one file per part.
     raise UsageError(
-        f"The pipeline has no {_WEIGHTS} for one of its parts",
-        "Save it again with save_pretrained, in one file a part",
+        f"The pipeline has no {_WEIGHTS} for one of its components",
+        "Save it again with save_pretrained, one file per component",
     )
 
 
@@ -112,7 +112,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_bytes())
     except OSError:
-        raise UsageError("The pipeline has no configuration for one of its parts", _KIND) from None
+        raise UsageError("The pipeline has no configuration for one of its components", _KIND) from None
     except (ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):

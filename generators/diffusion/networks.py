@@ -94,7 +94,7 @@ def build_model(facts: Mapping[str, Any], kind: type[nn.Module]) -> Any:
         return kind.from_config(own)  # type: ignore[attr-defined]
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, RuntimeError):
         raise IntegrityError(
-            "The architecture in a configuration is none that diffusers can build",
+            "diffusers cannot build the architecture in a configuration",
             "Train or fetch the model again",
         ) from None
 
@@ -113,8 +113,8 @@ def load_network(facts: Mapping[str, Any], kind: type[nn.Module], weights: Mappi
     expected = {name: value.shape for name, value in model.state_dict().items()}
     if {name: value.shape for name, value in weights.items()} != expected:
         raise IntegrityError(
-            "The weights are of another architecture than the configuration says",
-            "Use the weights and the configuration of one model; train or fetch it again",
+            "The weights do not match the architecture in the configuration",
+            "Use weights and configuration of the same model; train or fetch it again",
         )
     model.load_state_dict({name: value.float() for name, value in weights.items()}, assign=True)
     return model.eval().requires_grad_(False)
@@ -134,7 +134,8 @@ def networks_of(
     unet = load_network(config.denoiser, UNet2DModel, denoiser)
     if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
         raise IntegrityError(
-            "The denoiser is made for other latents than the autoencoder's", "Use networks of one model"
+            "The denoiser and the autoencoder differ in their number of latent channels", "Use networks of"
+            " the same model"
         )
     return Networks(encoder, unet, scheduler(config.schedule))
 

@@ -199,7 +199,7 @@ def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe
 
         name = "gpu-256" if torch.cuda.is_available() else "cpu-64"
     if name not in RECIPES:
-        raise UsageError("There is no recipe of that name", f"Use one of {', '.join(RECIPES)}")
+        raise UsageError("The recipe is unknown", f"Use one of {', '.join(RECIPES)}")
     recipe = RECIPES[name]
     if prediction is None:
         return recipe
@@ -217,5 +217,5 @@ def prediction_for(name: str | None) -> Prediction | None:
     if name is None:
         return None
     if name not in {one.value for one in Prediction}:
-        raise UsageError("There is no prediction of that name", f"Use one of {', '.join(Prediction)}")
+        raise UsageError("The prediction type is unknown", f"Use one of {', '.join(Prediction)}")
     return Prediction(name)

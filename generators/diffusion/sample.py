@@ -68,7 +68,7 @@ class LatentGenerator:
         self._check_images(images)
         self._check(classes, seeds)
         if len(images) != len(seeds):
-            raise UsageError("There are not as many seeds as images", "Give one seed an image")
+            raise UsageError("The numbers of seeds and images differ", "Pass one seed per image")
         if not 0 < strength <= 1:
             raise UsageError("The strength is outside (0, 1]", "Use 1 for new images, 0.1 for new detail")
         steps = self._steps()
@@ -144,11 +144,12 @@ class LatentGenerator:
 
     def _check(self, classes: Sequence[int], seeds: Sequence[int]) -> None:
         if len(classes) != len(seeds):
-            raise UsageError("There are not as many classes as seeds", "Give one class and one seed an image")
+            raise UsageError("The numbers of classes and seeds differ", "Pass one class and one seed per"
+            " image")
         if any(not 0 <= one < max(1, len(self.classes)) for one in classes):
             raise UsageError(
-                "The generator has no class of that number",
-                f"It has {len(self.classes)} classes, counted from 0; use 0 where it has none",
+                "The generator has no class with that number",
+                f"It has {len(self.classes)} classes, numbered from 0; use 0 for a generator without classes",
             )
         if any(not 0 <= one < 2**63 for one in seeds):
             raise UsageError("A seed is outside its range", "Use numbers from 0 to 2 ** 63 - 1")
@@ -156,7 +157,7 @@ class LatentGenerator:
     def _check_images(self, images: NDArray[np.uint8]) -> None:
         if images.shape[1:] != (self.size, self.size) or images.dtype != np.uint8:
             raise UsageError(
-                f"The images are not squares of {self.size} pixels",
+                f"The images are not {self.size} x {self.size} pixels",
                 "Preprocess them with generators.diffusion.preprocess, to the size of the generator",
             )
 

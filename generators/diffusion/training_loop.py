@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 DIVERGED = UsageError(
-    "The loss is no number any more: the training diverged",
-    "The last good checkpoint stays in the .training folder. Look for images that are blank; then remove the"
-    " folder, and choose another recipe or --prediction",
+    "The loss is not a number: the training diverged",
+    "The last good checkpoint is in the .training folder. Check for blank images; then remove the folder,"
+    " and choose another recipe or --prediction",
 )
 
 

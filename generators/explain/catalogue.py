@@ -52,13 +52,13 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
         If the release does not match its evidence.
     """
     if not (release / layout.ROOT).is_file():
-        raise UsageError("The catalogue is no release: it has no RELEASE.json", "Name a release folder")
+        raise UsageError("The catalogue is not a release: RELEASE.json is missing", "Name a release folder")
     # A manipulated catalogue would give manipulated explanations; no key is needed to see changed bytes.
     found = verify_release(release, key=None)
     if found.status != "intact":
         raise IntegrityError(
-            f"The catalogue is not what its evidence says ({len(found.problems)} problems)",
-            "Run medsanitize verify on it to see which, and fetch it again",
+            f"The catalogue does not match its checksums ({len(found.problems)} problems)",
+            "Run medsanitize verify on it to list them, and fetch it again",
         )
     entries = tuple(
         CatalogueEntry(
@@ -76,6 +76,6 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
     if not entries:
         raise UsageError(
             "The catalogue has no synthetic image",
-            "Name a release with synthetic images, or take real ones as well with --all: they show patients",
+            "Pass a release with synthetic images, or include real ones with --all: they show patients",
         )
     return entries

@@ -83,8 +83,8 @@ def embed_catalogue(
 
     if any(image.modality is not Modality.RADIOGRAPH for image in images):
         raise UsageError(
-            "An image to explain is a slide or in color, and explanations are made for radiographs",
-            "Give a gray image",
+            "An image to explain is a slide or in color; only radiographs are supported",
+            "Pass a grayscale image",
         )
     asked = [_structure(image) for image in images]
     progress.stage("catalogue", len(catalogue))
@@ -107,7 +107,7 @@ def embed_catalogue(
         pool.shutdown(cancel_futures=True)
     if not entries:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
-        raise UsageError(f"No image of the catalogue can be compared ({reasons})", "Name another catalogue")
+        raise UsageError(f"No image of the catalogue can be compared ({reasons})", "Pass another catalogue")
     return EmbeddedCatalogue(
         tuple(entries),
         np.concatenate(vectors),

@@ -95,26 +95,27 @@ def read_judgements(table: Path) -> RelevanceJudgements:
     for name in _COLUMNS:
         if name not in texts:
             raise UsageError(
-                f"The table of judgements has no column {name!r}", f"Give it {', '.join(_COLUMNS)}"
+                f"The table of judgements has no column {name!r}", f"It needs the columns"
+                f" {', '.join(_COLUMNS)}"
             )
     found: dict[str, dict[str, float]] = {}
     for row, (file, object_id, said) in enumerate(zip(*(texts[name] for name in _COLUMNS), strict=True), 1):
         judged = found.setdefault(file, {})
         if not file or not object_id or object_id in judged:
             raise UsageError(
-                f"Row {row} of the judgements names no image or object, or a pair for the second time",
-                "Give each pair of image and object once",
+                f"Row {row} of the judgements has no image or object, or repeats a pair",
+                "List each pair of image and object once",
             )
         judged[object_id] = _relevance(said, row)
     fewest = min((len(judged) for judged in found.values()), default=0)
     if fewest < AT[0]:
         raise UsageError(
-            f"An image has {fewest} judgements, and {AT[0]} is the least",
+            f"An image has {fewest} judgements; at least {AT[0]} are required",
             "Judge more objects of the catalogue",
         )
     if any(not any(judged.values()) for judged in found.values()):
         raise UsageError(
-            "Of an image nothing was judged relevant", "Leave it out: no ranking of it is better"
+            "No object was judged relevant to an image", "Remove its rows: its rankings cannot be compared"
         )
     return RelevanceJudgements(found)
 
@@ -140,7 +141,7 @@ def rank(judgements: RelevanceJudgements, looked: EmbeddedCatalogue, model: str,
     if missing := judgements.objects() - set(place):
         raise UsageError(
             f"{len(missing)} judged objects are not among the catalogue's images that can be compared",
-            "Give the catalogue of the judgements; --all includes real images",
+            "Pass the catalogue that was judged; --all includes real images",
         )
     apart = distances(looked)
     judged = [{place[name]: value for name, value in of.items()} for of in judgements.of.values()]
@@ -188,7 +189,7 @@ def _relevance(said: str, row: int) -> float:
         value = math.nan
     if not 0 <= value <= _MOST:
         raise UsageError(
-            f"The relevance in row {row} of the judgements is no number from 0 to {_MOST:g}",
-            "Give more to what is more alike, such as 1 to 5.5",
+            f"The relevance in row {row} of the judgements is not a number from 0 to {_MOST:g}",
+            "Use higher numbers for more similar objects, such as 1 to 5.5",
         )
     return value

@@ -163,4 +163,4 @@ def _require_held(data: bytes, image: NDArray[np.uint8]) -> None:
     from pydicom import dcmread
 
     if not np.array_equal(dcmread(BytesIO(data)).pixel_array, image):
-        raise IntegrityError("A synthetic image could not be written as DICOM", "Report this as a defect")
+        raise IntegrityError("A synthetic image could not be written as DICOM", "Report this as a bug")

@@ -130,7 +130,7 @@ def score_pairs(
         found[part] = score_rows(verifiers.verification, one.second, first[part], other.second, second[part])
         verifiers.progress.advance(len(first[part]))
     if not np.isfinite(found).all():
-        raise IntegrityError("The verification model gave a score that is no number", "Train it again")
+        raise IntegrityError("The verification model returned a score that is not a number", "Train it again")
     # Float32 resolution near 1; lower bits depend on how a BLAS library blocks its sums.
     return found.round(7)
 

@@ -104,8 +104,7 @@ def threshold(scores: NDArray[np.float64], missed: float) -> MatchThreshold:
         # Too few patients for a guarantee: the estimate serves the report, `needed` blocks a pass.
         estimate = float(ascending[int(missed * count)]) if count else FLOOR
         needed = (
-            f"{patients_needed(missed):,} patients to calibrate on with two images or more, and there are"
-            f" {count:,}"
+            f"{patients_needed(missed):,} calibration patients with two or more images (available: {count:,})"
         )
         return MatchThreshold(estimate, count, 0, 1.0, needed)
     # max_errors() may allow every score to be below; the threshold must remain one of the scores.

@@ -37,7 +37,7 @@ def decide_verdict(
     found = bound(images, int((scores.training >= limit.value).sum()), limit.missed)
     enough = images >= images_needed(terms.most)
     lacks = [limit.needed, attacks.membership.needed or attacks.extraction.needed]
-    lacks += [] if enough else [f"{images_needed(terms.most):,} images, and there are {images:,}"]
+    lacks += [] if enough else [f"{images_needed(terms.most):,} images (available: {images:,})"]
     needed = tuple(one for one in lacks if one)
     vetoed = attacks.membership.veto or attacks.extraction.veto
     state: GateState = "passed"

@@ -163,10 +163,10 @@ class PrivacyGate:
 
         if synthetic.dtype != np.uint8 or synthetic.shape[1:] != (self.size, self.size):
             raise UsageError(
-                f"Synthetic images are not squares of {self.size} pixels of 8 bits",
-                "Give what the generator made",
+                f"Synthetic images are not 8-bit images of {self.size} x {self.size} pixels",
+                "Pass the images as the generator returned them",
             )
-        return self.verifiers.see(synthetic, "look at synthetic images")
+        return self.verifiers.see(synthetic, "embed synthetic images")
 
     def _scores(self, seen: PairedEmbeddings, found: CandidateScores, score: NDArray[np.float64]) -> Scores:
         """Scores with equal samples of training and holdout, which are searched equally deeply."""
@@ -287,17 +287,17 @@ def calibrate_gate(
         for name, split in splits.items()
     }
     check_shared_images(squares)
-    seen = verifiers.see(squares["training"], "look at training images")
+    seen = verifiers.see(squares["training"], "embed training images")
     candidates = candidates_for(max(images, 1), len(seen))
     # A genuine pair needs two images of a patient.
     rows = paired(calibration.patients)
-    own = verifiers.see(squares["calibration"][rows], "look at calibration images")
+    own = verifiers.see(squares["calibration"][rows], "embed calibration images")
     people, classes = calibration.patients[rows], calibration.classes[rows]
     genuine = genuine_scores(own, people, search_radius(own, seen, candidates), verifiers)
     controls = {}
     copied = copies(squares["calibration"][rows], classes, generator, terms.strength, progress, cancellation)
     for name, made in copied.items():
-        copy = verifiers.see(made, "look at controls")
+        copy = verifiers.see(made, "embed controls")
         controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)
     compared = compare_train_holdout(splits, squares, seen, own, generator, verifiers)
     digests = {
@@ -317,5 +317,6 @@ def _check_models(generator: Generator, retrieval: Retrieval, verification: Veri
     kinds = {generator.modality, retrieval.modality, verification.modality}
     if len(kinds) > 1:
         raise UsageError(
-            f"The models are made for different images: {', '.join(sorted(kinds))}", "Use models of one kind"
+            f"The models are for different modalities: {', '.join(sorted(kinds))}", "Use models for the"
+            " same modality"
         )

@@ -54,7 +54,7 @@ class GateParameters:
     def __post_init__(self) -> None:
         if not all(0 < one < 1 for one in (self.missed, self.most, self.strength)):
             raise UsageError(
-                "A rate or a strength that the gate is given is not between 0 and 1", "Give one such as 0.001"
+                "A rate or strength of the gate is not between 0 and 1", "Use a value such as 0.001"
             )
 
 

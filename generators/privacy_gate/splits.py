@@ -51,13 +51,13 @@ def check_splits(splits: Mapping[str, Split]) -> None:
             raise UsageError(f"The {name} split needs one patient and one class for each image", "Correct it")
     if not len(splits["training"]):
         raise UsageError(
-            "There is no training image to compare with", "Give what the generator was trained on"
+            "There is no training image to compare with", "Pass the images the generator was trained on"
         )
     # A shared patient would make the holdout a part of the training data and invalidate each test.
     everybody = np.concatenate([np.unique(split.patients) for split in splits.values()])
     if len(np.unique(everybody)) < len(everybody):
         raise UsageError(
-            "A patient is in two of training, holdout and calibration", "Give each patient to one of them"
+            "A patient is in two of training, holdout and calibration", "Assign each patient to one split"
         )
 
 
@@ -73,7 +73,7 @@ def check_shared_images(squares: Mapping[str, NDArray[np.uint8]]) -> None:
     found = [{one.tobytes() for one in split} for split in squares.values()]
     if len(set().union(*found)) < sum(map(len, found)):
         raise UsageError(
-            "An image is in two of training, holdout and calibration", "Leave copies out of the table"
+            "An image is in two of training, holdout and calibration", "Remove copies from the table"
         )
 
 

@@ -76,7 +76,7 @@ def clauses_of(verdict: GateVerdict) -> tuple[Clause, ...]:
 def _threshold(verdict: GateVerdict) -> Clause:
     limit = verdict.threshold
     if limit.needed:
-        return Clause("Threshold", "not_run", f"it needs {limit.needed}")
+        return Clause("Threshold", "not_run", f"required: {limit.needed}")
     return Clause(
         "Threshold",
         "met",
@@ -138,7 +138,7 @@ def _holdout(verdict: GateVerdict) -> Clause:
 def _membership(verdict: GateVerdict) -> Clause:
     attack = verdict.attacks.membership
     if attack.needed:
-        return Clause("Membership attack", "not_run", f"it needs {attack.needed}")
+        return Clause("Membership attack", "not_run", f"required: {attack.needed}")
     return Clause(
         "Membership attack",
         "not_met" if attack.veto else "met",
@@ -156,7 +156,7 @@ def _extraction(verdict: GateVerdict) -> Clause:
     if attempt.needed:
         state: ClauseState = "not_met" if attempt.veto else "not_run"
         # Blind extraction is evidence by itself, even if the test with hints could not run.
-        return Clause("Extraction", state, f"{blind}; restoration needs {attempt.needed}")
+        return Clause("Extraction", state, f"{blind}; restoration was not run, required: {attempt.needed}")
     return Clause(
         "Extraction",
         "not_met" if attempt.veto else "met",

@@ -67,7 +67,7 @@ def compare_train_holdout(
 
     rows = match_samples(splits["training"].patients, splits["holdout"].patients)
     own = training.part(rows.training)
-    other = verifiers.see(squares["holdout"][rows.holdout], "look at holdout images")
+    other = verifiers.see(squares["holdout"][rows.holdout], "embed holdout images")
     # One hint per patient: the test counts patients.
     hints = rows.first_of_each()[:MOST_HINTS]
     restored = []
@@ -82,7 +82,7 @@ def compare_train_holdout(
             verifiers.progress,
             verifiers.cancellation,
         )
-        seen = verifiers.see(made, "look at restored images")
+        seen = verifiers.see(made, "embed restored images")
         numbers = np.arange(len(hints), dtype=np.int64)
         verifiers.progress.stage("score restored images", len(hints))
         restored.append(score_pairs(seen, numbers, split.part(hints), numbers, verifiers))

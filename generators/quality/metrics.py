@@ -26,7 +26,7 @@ LARGEST: Final = 128
 # A k-th nearest neighbor needs k + 1 points.
 FEWEST: Final = NEAREST_DENSE + 1
 _LABELS_MISSING: Final = "the images of one set have no classes"
-_ONE_CLASS: Final = "fewer than two classes have images of two groups or more on both sides"
+_ONE_CLASS: Final = "fewer than two classes have images of two or more groups in both sets"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,16 +157,17 @@ def _check(real: Sample, synthetic: Sample) -> None:
     for images in (real.images, synthetic.images):
         if images.ndim != 3 or images.shape[1:] != (real.images.shape[1],) * 2:
             raise UsageError(
-                "The images are not gray squares of one size", "Give both sides in the size of the generator"
+                "The images are not square grayscale images of one size", "Scale both sets to the"
+                " generator's image size"
             )
     if real.images.shape[1] < WINDOW:
-        raise UsageError(f"The images have fewer than {WINDOW} pixels a side", "Give larger ones")
+        raise UsageError(f"The images are smaller than {WINDOW} x {WINDOW} pixels", "Use larger images")
     fewest = min(len(np.unique(_groups(real))), len(np.unique(_groups(synthetic))))
     if fewest < FEWEST:
         raise UsageError(
-            f"Quality is measured on {FEWEST} patients and {FEWEST} synthetic images or more, and one side"
-            f" has {fewest}",
-            "Draw more images, or keep more patients for the measurement",
+            f"Quality metrics require at least {FEWEST} patients and {FEWEST} synthetic images; one set has"
+            f" {fewest}",
+            "Generate more images, or hold out more patients",
         )
 
 

@@ -45,7 +45,7 @@ def structure(pixels: NDArray[np.float32]) -> Structure:
 
     if min(pixels.shape) < WINDOW:
         raise UsageError(
-            f"Images of fewer than {WINDOW} pixels cannot be compared by structure", "Use larger images"
+            f"Images smaller than {WINDOW} x {WINDOW} pixels have no SSIM", "Use larger images"
         )
     wide = np.asarray(pixels, np.float64)
     mean = _local(wide)
@@ -64,7 +64,7 @@ def similarity(one: Structure, other: Structure) -> float:
         If the images differ in size.
     """
     if one.pixels.shape != other.pixels.shape:
-        raise UsageError("Images of two sizes cannot be compared by structure", "Scale them to one size")
+        raise UsageError("Images of different sizes have no SSIM", "Scale them to one size")
     product = one.mean * other.mean
     covariance = _local(one.pixels * other.pixels) - product
     above = (2 * product + _LUMINANCE) * (2 * covariance + _CONTRAST)

@@ -97,7 +97,7 @@ def run_ranking(
     # A table must not name files outside the folder.
     if any(not file.is_relative_to(home) or not file.is_file() for file in files):
         raise UsageError(
-            "An image of the judgements is not in the folder", "Give the folder of the table's files"
+            "An image of the judgements is not in the folder", "Pass the folder of the files in the table"
         )
     images = [read_image(file) for file in files]
     model = _open(request.model)
@@ -108,7 +108,7 @@ def run_ranking(
     if len(catalogue) < len(objects):
         raise UsageError(
             f"{len(objects) - len(catalogue)} objects of the judgements are not in the catalogue",
-            "Give the catalogue of the judgements; --all includes real images",
+            "Pass the catalogue that was judged; --all includes real images",
         )
     looked = embed_catalogue(catalogue, images, model.encoder, progress, cancellation)
     found = rank(judgements, looked, model.name, model.encoder.digest)

@@ -76,7 +76,7 @@ class TileSums:
         end = offset + len(portion)
         while self._current >= 0 and (self._at < end or self._stop <= end):
             if self._at < offset:
-                raise ValueError("tiles reach into one another")
+                raise ValueError("tiles overlap")
             upto = min(end, self._stop)
             self._sum = self._crc32(portion[self._at - offset : upto - offset], self._sum)
             self._at = upto

@@ -240,14 +240,14 @@ def calibrate_patients(
     import numpy as np
 
     if not np.isfinite(genuine).all() or not np.isfinite(impostor).all():
-        raise UsageError("A score is no finite number", "Report this as a defect of the model")
+        raise UsageError("A score is not finite", "Report this as a bug of the model")
     if len(genuine) == 0:
         raise UsageError(
-            "There is one image of each patient only, so nothing shows what two of one patient look like",
+            "Every patient has only one image, so there are no genuine pairs",
             "Add patients with two images or more",
         )
     if len(impostor) == 0:
-        raise UsageError("There is one patient only", "Add images of other patients")
+        raise UsageError("There is only one patient", "Add images of other patients")
     chosen = _disjoint(first, second, patients)
     return Calibration(
         genuine=tuple(np.sort(genuine).tolist()),
@@ -308,12 +308,12 @@ def _rate(share: float, errors: int, of: int) -> Rate:
 
 def _required(target: float) -> float:
     if not 0 < target < 1:
-        raise UsageError("A target rate must lie between 0 and 1", "Give one such as 0.001")
+        raise UsageError("A target rate must be between 0 and 1", "Use a value such as 0.001")
     return target
 
 
 def _too_few(target: float, needed: int, given: int, who: str) -> str:
-    return f"not calibratable at a rate of {target:g}: it needs {needed:,} {who}, and there are {given:,}"
+    return f"insufficient data for a rate of {target:g}: {needed:,} {who} required, {given:,} available"
 
 
 def _above(score: float) -> float:

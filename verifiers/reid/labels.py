@@ -121,7 +121,7 @@ def read_labels(
     texts = read_table(table)
     _require(texts, columns, split)
     if not root.is_dir():
-        raise UsageError("The folder of images is not there", "Give the folder of the table's files")
+        raise UsageError("The image folder does not exist", "Pass the folder of the files in the table")
     chosen = _of_split(texts, columns, split)
     excluded: Counter[str] = Counter()
     found: dict[Path, int] = {}
@@ -138,7 +138,7 @@ def read_labels(
             found[path] = row
     if not found:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
-        raise UsageError(f"No row of the table names an image that is there ({reasons})", "Check the folder")
+        raise UsageError(f"None of the images in the table was found ({reasons})", "Check the folder")
     return _labels(texts, columns, found, excluded)
 
 
@@ -196,15 +196,16 @@ def _day(text: str, row: int) -> float:
     try:
         return float(text)
     except ValueError:
-        remedy = "Give days as numbers; leave the cell empty where they are unknown"
-        raise UsageError(f"The days since the first image are no number in row {row + 1}", remedy) from None
+        remedy = "Write days as numbers; leave the cell empty where they are unknown"
+        raise UsageError(f"The days since the first image are not a number in row"
+        f" {row + 1}", remedy) from None
 
 
 def _of_split(texts: Mapping[str, list[str]], columns: LabelColumns, split: str | None) -> list[int]:
     rows = range(len(texts[columns.file]))
     chosen = [row for row in rows if split is None or texts[columns.split][row] == split]
     if not chosen:
-        what = "The table has no rows" if split is None else "No row of the table is of the split asked for"
+        what = "The table has no rows" if split is None else "The table has no row of the requested split"
         raise UsageError(what, "Check the table and the name of the split")
     return chosen
 
@@ -221,7 +222,7 @@ def _require(texts: Mapping[str, list[str]], columns: LabelColumns, split: str |
             meaning = needed.get(one.name, one.name)
             raise UsageError(
                 f"The table has no column {name!r} for {meaning}",
-                f"Add it, or say what the column of {meaning} is called",
+                f"Add it, or pass the name of the column for {meaning}",
             )
 
 
@@ -240,10 +241,10 @@ def read_table(table: Path) -> dict[str, list[str]]:
             parquet = file.read(4) == b"PAR1"
         found = _parquet(table) if parquet else _csv(table)
         if len(set(found.column_names)) < found.num_columns:
-            raise UsageError("The table has two columns of one name", "Rename one of them")
+            raise UsageError("The table has two columns of the same name", "Rename one of them")
         return dict(_texts(found))
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
-        remedy = "Give a CSV file with a header line, in UTF-8, or a Parquet file"
+        remedy = "Use a CSV file with a header line, in UTF-8, or a Parquet file"
         raise UsageError("The table cannot be read", remedy) from None
 
 

@@ -53,8 +53,8 @@ def test_the_tiny_recipe_learns_the_appearance_of_chests(table: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--recipe", "huge"), "There is no recipe of that name"),
-        (("--recipe", "tiny", "--prediction", "color"), "There is no prediction of that name"),
+        (("--recipe", "huge"), "The recipe is unknown"),
+        (("--recipe", "tiny", "--prediction", "color"), "The prediction type is unknown"),
         (("--recipe", "tiny", "--class", "nothing"), "no column of that name"),
         (("--recipe", "tiny", "--pipeline", "nowhere"), "The folder holds no model"),
         (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction has no effect with --pipeline"),

@@ -393,5 +393,5 @@ def test_a_single_patient_is_rejected(recipe: Recipe, tmp_path: Path) -> None:
 def test_a_model_is_never_overwritten(
     root: Path, recipe: Recipe, made: tuple[Path, GeneratorTrainingResult]
 ) -> None:
-    with pytest.raises(UsageError, match="There is a model in the output folder"):
+    with pytest.raises(UsageError, match="The output folder already contains a model"):
         train(root, made[0], recipe)

@@ -280,8 +280,8 @@ def test_without_two_classes_agreement_is_not_run_with_a_reason(
 @pytest.mark.parametrize(
     ("real", "synthetic", "message"),
     [
-        (images(8, 0), images(8, 0, 24), "not gray squares of one size"),
-        (images(8, 0), images(8, 0)[:, :12], "not gray squares of one size"),
+        (images(8, 0), images(8, 0, 24), "not square grayscale images of one size"),
+        (images(8, 0), images(8, 0)[:, :12], "not square grayscale images of one size"),
         (images(8, 0, 8), images(8, 0, 8), "fewer than 11 pixels"),
         (images(8, 0), images(5, 0), "one side has 5"),
     ],

@@ -124,7 +124,7 @@ def modality_of(paths: Sequence[Path]) -> Modality:
     """
     found = Counter(one.modality for one in islice(_readable(paths), _SAMPLE))
     if not found:
-        raise UsageError("None of the images can be read", "Give DICOM, slides, PNG, JPEG or TIFF")
+        raise UsageError("None of the images can be read", "Use DICOM, whole-slide, PNG, JPEG or TIFF files")
     return found.most_common(1)[0][0]
 
 
@@ -150,6 +150,6 @@ def _one_modality(encoders: Sequence[Encoder]) -> Modality:
     kinds = {one.modality for one in encoders}
     if len(kinds) != 1:
         raise UsageError(
-            "The two models are made for images of different kinds", "Give two that are made for the same"
+            "The two models are for different modalities", "Use two models for the same modality"
         )
     return kinds.pop()

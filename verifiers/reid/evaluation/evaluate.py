@@ -163,8 +163,8 @@ def evaluate(
 
 def _nothing(there_is: str) -> UsageError:
     return UsageError(
-        f"There is {there_is} only: nothing can be measured",
-        "Add patients, at least some with two images or more",
+        f"There is only {there_is}: nothing can be measured",
+        "Add patients, at least some with two or more images",
     )
 
 

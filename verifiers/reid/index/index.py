@@ -68,7 +68,7 @@ class Index:
         """
         if queries.ndim != 2 or queries.shape[1] != self.about.dimension:
             raise UsageError(
-                "The queries are of another length than the vectors of the index", "Embed both with one model"
+                "The queries and the indexed vectors differ in length", "Embed both with the same model"
             )
         return self.searched.nearest(queries, min(k, self.about.count))
 
@@ -156,7 +156,7 @@ def open_index(folder: Path, *, model: str | None = None, digest: str | None = N
     """
     about = read_metadata(folder, digest)
     if model is not None and about.model != model:
-        raise UsageError("The index was made by another model", "Build it again with this one")
+        raise UsageError("The index was built with another model", "Build it again with this model")
     shards = open_shards((folder / shard_name(number) for number in range(about.shards)), about.probes)
     missed = search_miss_bound(about.recall, about.measured)
     return Index(about, folder, VectorSearch(map_vectors(folder, about), shards, missed))

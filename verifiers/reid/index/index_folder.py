@@ -103,7 +103,7 @@ def write_parts(
                     if vectors.shape != (rows.num_rows, dimension) or not np.isfinite(vectors).all():
                         raise UsageError(
                             "Embeddings are not of the stated length, or not finite",
-                            "Embed the images again with one model",
+                            "Embed all images again with the same model",
                         )
                     if writer is None:
                         # Created first, since ParquetWriter would use the default mode.
@@ -116,7 +116,7 @@ def write_parts(
                 if writer is not None:
                     writer.close()
     if not count:
-        raise UsageError("There is nothing to index", "Give at least one image that can be read")
+        raise UsageError("There is nothing to index", "Pass at least one readable image")
     return count
 
 

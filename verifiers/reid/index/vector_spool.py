@@ -47,7 +47,7 @@ class VectorSpool:
 
         count, dimension = self._shape
         if count and len(vector) != dimension:
-            raise ValueError("vectors of one model are of one length")
+            raise ValueError("vectors differ in length")
         self._shape = (count + 1, len(vector))
         self._blocks.append(np.ascontiguousarray(vector, "<f4").tobytes())
         if len(self._blocks) * len(self._blocks[-1]) > _IN_MEMORY:

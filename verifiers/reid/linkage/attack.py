@@ -158,7 +158,7 @@ def linkage_attack(one: SimilarityPool) -> LinkageAttack:
     if not len(patients):
         raise UsageError(
             "There is nothing to link: no patient is in both",
-            "Give releases under one key (keys.scope: project), or tables that call patients the same",
+            "Use releases made with one key (keys.scope: project), or tables with the same patient IDs",
         )
     hits, took = linked_patients(one).astype(np.float64), np.ones(len(patients))
     sizes = [size for size in _PATIENTS if size < len(patients)] + [len(patients)]

@@ -74,7 +74,8 @@ def read_config(data: bytes) -> ModelConfig:
         facts = json.loads(data)
         if facts["schema"] != SCHEMA:
             raise IntegrityError(
-                f"The model folder is not of schema version {SCHEMA}", "Use the version that wrote it"
+                f"The model folder does not have schema version {SCHEMA}", "Use the version of medsanitize"
+                " that wrote it"
             )
         return ModelConfig(
             kind=ModelKind(facts["kind"]),
@@ -88,5 +89,5 @@ def read_config(data: bytes) -> ModelConfig:
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise IntegrityError(
-            "config.json of the model cannot be understood", "Train or fetch the model again"
+            "config.json of the model is invalid", "Train or fetch the model again"
         ) from None

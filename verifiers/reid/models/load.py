@@ -124,7 +124,8 @@ def matching_of(config: ModelConfig) -> Matching | None:
         facts = {"kept": 0, "grid": 0, "reach": 0}
     matching = Matching(facts["kept"], facts["grid"], facts["reach"])
     if min(facts.values()) < 1 or matching.dimension != config.dimension:
-        raise IntegrityError("The model's vectors cannot be matched", "Fetch or train it again")
+        raise IntegrityError("The model's embeddings do not fit its region matching", "Fetch or train it"
+        " again")
     return matching
 
 
@@ -160,8 +161,8 @@ def _config(files: ModelFiles, kind: ModelKind) -> ModelConfig:
     config = read_config(files.content[CONFIG])
     if config.kind is not kind:
         raise UsageError(
-            f"The folder holds a {config.kind} model, and a {kind} model is needed",
-            f"Give the folder that train {kind} wrote",
+            f"The folder contains a {config.kind} model; a {kind} model is required",
+            f"Pass a folder written by train {kind}",
         )
     return config
 

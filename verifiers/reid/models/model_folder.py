@@ -95,7 +95,7 @@ def write_folder(folder: Path, content: Mapping[str, bytes], names: Names = VERI
     _check_empty(folder)
     if unknown := set(content) - names.allowed:
         raise UsageError(
-            f"A model has no file {sorted(unknown)[0]}", f"Use {', '.join(sorted(names.allowed))}"
+            f"A model folder must not contain {sorted(unknown)[0]}", f"Use {', '.join(sorted(names.allowed))}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(content):
@@ -124,7 +124,7 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
     """
     if not (folder / LIST).is_file():
         raise UsageError(
-            "The folder holds no model: it has no SHA256SUMS", "Give the folder that train wrote"
+            "The folder does not contain a model: SHA256SUMS is missing", "Pass a folder written by train"
         )
     listed = _read_list(_read(folder / LIST), names)
     there = {entry.name for entry in os.scandir(folder)} - {LIST}
@@ -136,13 +136,13 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
     content = {name: _read(folder / name) for name in sorted(listed)}
     for name, data in content.items():
         if hashlib.sha256(data).hexdigest() != listed[name]:
-            raise IntegrityError(f"{name} of the model was changed", _AGAIN)
+            raise IntegrityError(f"{name} of the model was modified", _AGAIN)
     return ModelFiles(digest_of(content), content)
 
 
 def _check_empty(folder: Path) -> None:
     if (folder / LIST).exists():
-        raise UsageError("There is a model in the output folder", "Choose another folder")
+        raise UsageError("The output folder already contains a model", "Choose another folder")
 
 
 def _listing(content: Mapping[str, bytes]) -> bytes:
@@ -159,16 +159,16 @@ def _read_list(data: bytes, names: Names) -> dict[str, str]:
         listed[name] = digest
     canonical = "".join(f"{listed[name]}  {name}\n" for name in sorted(listed)).encode()
     if canonical != data or not names.needed <= set(listed) <= names.allowed:
-        raise IntegrityError("SHA256SUMS of the model is not a list of a model's files", _AGAIN)
+        raise IntegrityError("SHA256SUMS of the model is malformed", _AGAIN)
     return listed
 
 
 def _read(path: Path) -> bytes:
     """Bytes of a regular file; links are refused."""
     if path.is_symlink() or not path.is_file():
-        raise IntegrityError("Something in the model folder is no plain file", _AGAIN)
+        raise IntegrityError("The model folder contains something other than regular files", _AGAIN)
     if path.stat().st_size > LARGEST:
-        raise IntegrityError("A file of the model is larger than any model", _AGAIN)
+        raise IntegrityError("A file of the model is too large", _AGAIN)
     return path.read_bytes()
 
 

@@ -252,7 +252,7 @@ def _flatten(writer: _Writer, value: str, start_dim: int) -> str:
 
 def _normalize(writer: _Writer, value: str, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> str:
     if p != 2.0:
-        raise NotImplementedError("Only the Euclidean length is listed")
+        raise NotImplementedError("Only the Euclidean norm is listed")
     length = writer.node("ReduceL2", value, axes=[dim], keepdims=1)
     # As in torch, eps is a lower limit of the length and not added to it.
     return writer.node("Div", value, writer.node("Max", length, writer.constant(np.float32(eps))))

@@ -54,13 +54,14 @@ def _check(graph: bytes) -> None:
         model = onnx.load_model_from_string(graph)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError):
-        raise IntegrityError("The network of the model is no ONNX graph", "Fetch or train it again") from None
+        raise IntegrityError("The model's network is not a valid ONNX graph", "Fetch or train it"
+        " again") from None
     tensors = model.graph.initializer
     # External data could name any file of the machine.
     outside = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
     if outside or model.functions or any(node.domain for node in model.graph.node):
         raise IntegrityError(
-            "The network of the model leans on other files or operators", "Fetch or train it again"
+            "The model's network uses external files or custom operators", "Fetch or train it again"
         )
 
 
@@ -75,8 +76,8 @@ def check_modality(pictures: Sequence[ImageArray], modality: Modality) -> None:
     for picture in pictures:
         if picture.modality is not modality:
             raise UsageError(
-                f"The model is made for pictures of the kind {modality}, and one is a {picture.modality}",
-                f"Use a model for {picture.modality} pictures",
+                f"The model is for {modality} images, but one image is a {picture.modality}",
+                f"Use a model for {picture.modality} images",
             )
 
 
@@ -112,5 +113,6 @@ def embed(
         (result,) = session.run(["vectors"], {"images": batch})
         vectors[start : start + len(part)] = result[: len(part)]
     if not np.isfinite(vectors).all():
-        raise IntegrityError("The model gave a vector that is no number", "Train or fetch the model again")
+        raise IntegrityError("The model returned a vector that is not finite", "Train or fetch the model"
+        " again")
     return vectors

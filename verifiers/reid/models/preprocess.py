@@ -100,7 +100,7 @@ class Preprocessing:
             )
         except (KeyError, TypeError, ValueError):
             raise IntegrityError(
-                "The model's preprocessing cannot be understood", "Train or fetch the model again"
+                "The model's preprocessing is invalid", "Train or fetch the model again"
             ) from None
 
 

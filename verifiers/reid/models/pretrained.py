@@ -100,7 +100,8 @@ def packaged_weights(modality: Modality) -> dict[str, Tensor]:
     if modality is Modality.RADIOGRAPH:
         data = Path(__file__).with_name(CHEST_MEAN).read_bytes()
         if hashlib.sha256(data).hexdigest() != CHEST_SHA256:
-            raise IntegrityError("The packaged mean of chests was changed", "Install medsanitize again")
+            raise IntegrityError("The packaged mean of chest radiographs was modified", "Reinstall"
+            " medsanitize")
         weights["mean"] = load(data)["mean"].float()
     return weights
 
@@ -124,6 +125,6 @@ def imagenet_weights() -> dict[str, Tensor]:
         raise EnvironmentFailure("The packaged ImageNet weights are not installed", _INSTALL)
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != SHA256:
-        raise IntegrityError("The packaged ImageNet weights were changed", _INSTALL)
+        raise IntegrityError("The packaged ImageNet weights were modified", _INSTALL)
     # The verified bytes, not the file; and tensors only, since a pickle can execute code.
     return lite_weights(torch.load(io.BytesIO(data), map_location="cpu", weights_only=True))

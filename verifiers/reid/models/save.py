@@ -88,8 +88,8 @@ def export(config: ModelConfig, weights: Mapping[str, Tensor]) -> ExportedModel:
     # Negated, so that NaN is refused as well.
     if not deviation <= TOLERANCE:
         raise MedsanitizeError(
-            f"ONNX Runtime and torch disagree by {deviation:.1e} of a vector's length",
-            "Report this: the model was not written",
+            f"Embeddings by ONNX Runtime and by torch differ by {deviation:.1e} of their length",
+            "Report this as a bug; the model was not written",
         )
     return ExportedModel(replace(config, deviation=deviation), weights, graph)
 

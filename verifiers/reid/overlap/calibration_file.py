@@ -57,9 +57,9 @@ def read_calibration_file(text: str) -> CalibrationFile:
         # "genuine" is a member of a bare calibration, as it is stored in a model folder.
         if not isinstance(facts, dict) or not _MEMBERS & facts.keys() or "genuine" in facts:
             raise UsageError(
-                "The calibration does not say which models it is of",
-                "Make one by medsanitize evaluate --output with the models of the comparison; the file inside"
-                " a model's folder is used without being named",
+                "The calibration does not name its models",
+                "Create one with medsanitize evaluate --output and the models of the comparison; the file"
+                " in a model's folder is used automatically",
             )
         if facts.keys() != _MEMBERS or not isinstance(facts["models"], str):
             raise ValueError

@@ -127,7 +127,7 @@ def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None =
     if len(names) < 2:
         raise UsageError(
             "The table names fewer than two splits, so there is nothing to compare",
-            "Give a table with a column of splits, or two folders",
+            "Pass a table with a split column, or two folders",
         )
     datasets = []
     for name in names:

@@ -112,7 +112,7 @@ def fingerprint_dataset(
     )
     # Unreadable images are no error here: they make the verdict inconclusive.
     if len(seen.images) == seen.non_images and not dataset.unread:
-        raise UsageError(f"{dataset.title} holds no image", "Name a release, or a folder of images")
+        raise UsageError(f"{dataset.title} contains no images", "Pass a release or a folder of images")
     return seen
 
 

@@ -99,7 +99,7 @@ def open_models(paths: ModelPaths) -> Models:
     verification = {one.modality: one for one in map(open_verification, paths.verification)}
     # A dict has one model per modality: fewer entries than folders mean two models for one.
     if len(retrieval) < len(paths.retrieval) or len(verification) < len(paths.verification):
-        raise UsageError("Two models of one kind are for one modality", "Name one for each modality")
+        raise UsageError("Two models of one kind are for the same modality", "Pass one model per modality")
     distances = _calibrations(paths.retrieval, list(retrieval))
     scores = _calibrations(paths.verification, list(verification))
     return Models(_WithPackaged(retrieval), verification, distances, scores)

@@ -108,7 +108,8 @@ def read_checkpoint(folder: Path, made_by: str) -> tuple[Position, dict[str, Ten
         ) from None
     if facts.get("made_by") != made_by:
         raise UsageError(
-            "An unfinished training of other images, weights or another recipe lies beside the output",
+            "The .training folder next to the output belongs to a training with other images, weights or"
+            " recipe",
             "Finish it with its own command, remove its .training folder, or choose another output",
         )
     return position, tensors

@@ -75,8 +75,8 @@ def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str
         return labels.views
     if column not in labels.extra:
         raise UsageError(
-            f"The table has no column {column!r} that could name classes",
-            "Name the column that says what each image shows with --class",
+            f"The table has no class column {column!r}",
+            "Name the column of class labels with --class",
         )
     return labels.extra[column]
 
@@ -111,7 +111,7 @@ def gather_classes(
     """
     named = np.array([bool(text) for text in texts])
     if not named.any():
-        raise UsageError("The column of classes is empty", "Fill it in, or name another with --class")
+        raise UsageError("The class column is empty", "Fill it in, or name another column with --class")
     said = dict(zip(labels.paths, texts, strict=True))
     unnamed = {NO_CLASS: int((~named).sum())}
     examples, excluded = gather_images(labels.keep(np.flatnonzero(named), unnamed), progress, cancellation)
@@ -122,9 +122,9 @@ def gather_classes(
     names = tuple(sorted(text for text, count in patients.items() if count >= FEWEST))
     if len(names) < 2:
         raise UsageError(
-            f"{len(names)} of {len(patients)} classes have readable images of {FEWEST} patients or more,"
-            " and a classifier needs two",
-            "Name a column with two classes or more, join rare classes, or add images",
+            f"{len(names)} of {len(patients)} classes have readable images of {FEWEST} or more patients; a"
+            f" classifier needs two",
+            "Name a column with two or more classes, merge rare classes, or add images",
         )
     kept = np.flatnonzero([text in names for text in texts])
     classes = np.array([names.index(texts[place]) for place in kept], np.int64)
@@ -166,7 +166,7 @@ def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDatas
     fit, validation = images.part(np.flatnonzero(~chosen)), images.part(np.flatnonzero(chosen))
     if len(np.unique(fit.classes)) < len(images.names) or len(np.unique(validation.classes)) < 2:
         raise UsageError(
-            "The patients cannot be parted so that both parts show the classes",
-            "Add patients, or join classes that the same patients have",
+            "The patients cannot be split so that both parts contain every class",
+            "Add patients, or merge classes that the same patients have",
         )
     return fit, validation

@@ -192,8 +192,8 @@ def _judge(task: Task, position: Position) -> tuple[Position, bool]:
     """Validate after an epoch and extend the log."""
     if not np.isfinite(position.loss):
         raise UsageError(
-            "The loss became infinite: the training diverged",
-            "Start from ImageNet weights, and look for images that are blank",
+            "The loss is not finite: the training diverged",
+            "Start from ImageNet weights, and check for blank images",
         )
     now, measures = task.validate()
     better = position.best is None or now > position.best

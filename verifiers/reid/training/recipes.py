@@ -174,5 +174,5 @@ def recipe_for(kind: ModelKind, name: str | None, weights: str | None = None) ->
     known = RETRIEVAL if kind is ModelKind.RETRIEVAL else VERIFICATION
     name = name or ("paper" if weights and torch.cuda.is_available() else next(iter(known)))
     if name not in known:
-        raise UsageError("There is no recipe of that name", f"Use one of {', '.join(known)}")
+        raise UsageError("The recipe is unknown", f"Use one of {', '.join(known)}")
     return known[name]

@@ -67,7 +67,7 @@ def class_recipe_for(name: str | None) -> ClassRecipe:
 
     name = name or ("paper" if torch.cuda.is_available() else "frozen")
     if name not in RECIPES:
-        raise UsageError("There is no recipe of that name", f"Use one of {', '.join(RECIPES)}")
+        raise UsageError("The recipe is unknown", f"Use one of {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
@@ -109,7 +109,7 @@ def train_classification(
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, LinearRecipe):
         raise UsageError(
-            "The recipe has packaged weights of its own and takes no others", "Leave --weights out"
+            "The recipe uses packaged weights and accepts no others", "Omit --weights"
         )
     images, excluded = gather_classes(labels, class_texts(labels, *classes), progress, cancellation)
     fit, validation = split_classes(images, recipe.seed)

@@ -104,7 +104,8 @@ def gather_images(
                 progress.advance(1)
     seen = Counter(kind for kind in kinds if kind is not None)
     if not seen:
-        raise UsageError("No image of the split can be read", "Give DICOM, PNG, JPEG, TIFF or slides")
+        raise UsageError("No image of the split can be read", "Use DICOM, PNG, JPEG, TIFF or whole-slide"
+        " files")
     modality = max(Modality, key=lambda kind: seen[kind])
     kept = [place for place, kind in enumerate(kinds) if kind is modality]
     excluded = Counter(labels.excluded)
@@ -159,8 +160,9 @@ def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDatase
     with_mates = np.unique(examples.patients[examples.mates()])
     if len(with_mates) < FEWEST:
         raise UsageError(
-            f"{len(with_mates)} patients have two readable images or more, and {FEWEST} is the least",
-            "Add images of the same patients: one image a patient does not show what a patient looks like",
+            f"Only {len(with_mates)} patients have two or more readable images; at least {FEWEST} are"
+            f" required",
+            "Add images: training requires several patients with two or more images",
         )
     alone = np.setdiff1d(np.unique(examples.patients), with_mates)
     draw = np.random.default_rng(seed)

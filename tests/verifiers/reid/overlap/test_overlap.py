@@ -346,7 +346,7 @@ def test_a_table_of_one_split_is_rejected(tmp_path: Path) -> None:
 def test_a_single_dataset_and_an_empty_dataset_are_rejected(places: dict[str, Path]) -> None:
     with pytest.raises(UsageError, match="nothing to compare"):
         compare_datasets(side_of(places["a"], "A"), models=MODELS)
-    with pytest.raises(UsageError, match="B holds no image"):
+    with pytest.raises(UsageError, match="B contains no images"):
         compare_datasets(side_of(places["a"], "A"), Dataset("B", ()), models=MODELS)
 
 

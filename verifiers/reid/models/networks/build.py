@@ -46,5 +46,5 @@ def build_network(facts: Mapping[str, Any]) -> nn.Module:
         # The arguments come from a file: what a constructor refuses is of another version.
         pass
     raise IntegrityError(
-        "The model's network is not one this version knows", "Use the version that trained it"
+        "This version does not support the model's network", "Use the version of medsanitize that trained it"
     )

@@ -31,8 +31,8 @@ def check_start(weights: str | None, recipe: str, network: str) -> None:
     """
     if weights is None and recipe != "tiny":
         raise UsageError(
-            f"The recipe starts from ImageNet weights of a {network}, and none were given",
-            "Give --weights with a .safetensors file, or random",
+            f"The recipe starts from ImageNet weights of a {network}, but --weights is not set",
+            "Pass --weights with a .safetensors file, or random",
         )
 
 
@@ -64,8 +64,8 @@ def start_from(backbone: nn.Module, weights: str) -> None:
             kept[name] = torch.zeros_like(ours[name])
     if set(kept) != set(ours) or any(kept[name].shape != ours[name].shape for name in ours):
         raise IntegrityError(
-            "The weights to start from are those of another network",
-            "Give the weights of the network that the recipe names, by torchvision's names of its layers",
+            "The initial weights are for another network",
+            "Use weights of the recipe's network with torchvision's layer names",
         )
     backbone.load_state_dict(kept)
 
@@ -74,11 +74,11 @@ def _local(weights: str) -> Path:
     path = Path(weights)
     if path.suffix != ".safetensors":
         raise UsageError(
-            "Weights are taken from .safetensors files alone: other formats can run code when they are read",
-            "Convert them; of a model on a hub, download model.safetensors and give its path",
+            "Initial weights must be in a .safetensors file: other formats can run code when loaded",
+            "Convert them, or download the model's model.safetensors and pass its path",
         )
     if not path.is_file():
-        raise UsageError("The file of weights is not there", "Give the path of a .safetensors file")
+        raise UsageError("The weights file does not exist", "Pass the path of a .safetensors file")
     return path
 
 
@@ -89,4 +89,4 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError):
-        raise IntegrityError("The file of weights cannot be read", "Fetch it again") from None
+        raise IntegrityError("The weights file cannot be read", "Fetch it again") from None

