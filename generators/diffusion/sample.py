@@ -144,8 +144,9 @@ class LatentGenerator:
 
     def _check(self, classes: Sequence[int], seeds: Sequence[int]) -> None:
         if len(classes) != len(seeds):
-            raise UsageError("The numbers of classes and seeds differ", "Pass one class and one seed per"
-            " image")
+            raise UsageError(
+                "The numbers of classes and seeds differ", "Pass one class and one seed per image"
+            )
         if any(not 0 <= one < max(1, len(self.classes)) for one in classes):
             raise UsageError(
                 "The generator has no class with that number",

@@ -95,8 +95,8 @@ def read_judgements(table: Path) -> RelevanceJudgements:
     for name in _COLUMNS:
         if name not in texts:
             raise UsageError(
-                f"The table of judgements has no column {name!r}", f"It needs the columns"
-                f" {', '.join(_COLUMNS)}"
+                f"The table of judgements has no column {name!r}",
+                f"It needs the columns {', '.join(_COLUMNS)}",
             )
     found: dict[str, dict[str, float]] = {}
     for row, (file, object_id, said) in enumerate(zip(*(texts[name] for name in _COLUMNS), strict=True), 1):

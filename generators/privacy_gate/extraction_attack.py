@@ -107,7 +107,7 @@ def extraction(
     """
     count = min(len(members), len(others))
     if count < FEWEST_MEMBERS:
-        needed = f"{FEWEST_MEMBERS} patients in training and in holdout each, and the smaller has {count:,}"
+        needed = f"{FEWEST_MEMBERS} patients each in training and holdout (the smaller has {count:,})"
         return Extraction(extracted, count, 0, 0, 1.0, needed)
     from scipy.stats import hypergeom  # type: ignore[import-untyped]
 

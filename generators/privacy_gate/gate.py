@@ -317,6 +317,6 @@ def _check_models(generator: Generator, retrieval: Retrieval, verification: Veri
     kinds = {generator.modality, retrieval.modality, verification.modality}
     if len(kinds) > 1:
         raise UsageError(
-            f"The models are for different modalities: {', '.join(sorted(kinds))}", "Use models for the"
-            " same modality"
+            f"The models are for different modalities: {', '.join(sorted(kinds))}",
+            "Use models for the same modality",
         )

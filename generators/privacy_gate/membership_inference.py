@@ -78,7 +78,7 @@ def membership_inference(members: NDArray[np.float64], others: NDArray[np.float6
 
     count = min(len(members), len(others))
     if count < FEWEST_MEMBERS:
-        needed = f"{FEWEST_MEMBERS} patients in training and in holdout each, and the smaller has {count:,}"
+        needed = f"{FEWEST_MEMBERS} patients each in training and holdout (the smaller has {count:,})"
         return MembershipInference(count, 0, 0.0, 0.0, 1.0, 1.0, needed)
     from scipy.stats import betabinom  # type: ignore[import-untyped]
 

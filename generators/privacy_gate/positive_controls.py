@@ -108,8 +108,9 @@ def generate_in_batches(
         cancellation.check()
         made = np.asarray(make(part))
         if made.shape != squares[part].shape or made.dtype != np.uint8:
-            raise IntegrityError("The generator returned images of an unexpected size or type", "Train it"
-            " again")
+            raise IntegrityError(
+                "The generator returned images of an unexpected size or type", "Train it again"
+            )
         found[part] = made
         progress.advance(part.stop - part.start)
     return found

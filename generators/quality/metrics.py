@@ -157,8 +157,8 @@ def _check(real: Sample, synthetic: Sample) -> None:
     for images in (real.images, synthetic.images):
         if images.ndim != 3 or images.shape[1:] != (real.images.shape[1],) * 2:
             raise UsageError(
-                "The images are not square grayscale images of one size", "Scale both sets to the"
-                " generator's image size"
+                "The images are not square grayscale images of one size",
+                "Scale both sets to the generator's image size",
             )
     if real.images.shape[1] < WINDOW:
         raise UsageError(f"The images are smaller than {WINDOW} x {WINDOW} pixels", "Use larger images")

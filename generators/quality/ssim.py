@@ -44,9 +44,7 @@ def structure(pixels: NDArray[np.float32]) -> Structure:
     import numpy as np
 
     if min(pixels.shape) < WINDOW:
-        raise UsageError(
-            f"Images smaller than {WINDOW} x {WINDOW} pixels have no SSIM", "Use larger images"
-        )
+        raise UsageError(f"Images smaller than {WINDOW} x {WINDOW} pixels have no SSIM", "Use larger images")
     wide = np.asarray(pixels, np.float64)
     mean = _local(wide)
     return Structure(wide, mean, _local(wide**2) - mean**2)

@@ -100,8 +100,9 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     from medsanitize.pipeline.storage.open_store import is_in_store
 
     if not is_in_store(release) and not Path(release).is_dir():
-        raise UsageError("There is no release folder at this path", "Pass the folder that contains"
-        " RELEASE.json")
+        raise UsageError(
+            "There is no release folder at this path", "Pass the folder that contains RELEASE.json"
+        )
     if policy is None:
         return _audited(release)
     state = open_for_reading(policy)

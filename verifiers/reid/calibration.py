@@ -145,7 +145,7 @@ class Calibration:
         count = len(self.genuine)
         errors = max_errors(count, _required(target))
         if errors < 0:
-            reason = _too_few(target, samples_needed(target), count, "patients with two images or more")
+            reason = _too_few(target, samples_needed(target), count, "patients with two or more images")
             point = self.at(self.genuine[min(math.floor(target * count + 1e-9), count - 1)])
             return replace(point, insufficient_data=reason)
         return self.at(self.genuine[min(errors, count - 1)])
@@ -244,7 +244,7 @@ def calibrate_patients(
     if len(genuine) == 0:
         raise UsageError(
             "Every patient has only one image, so there are no genuine pairs",
-            "Add patients with two images or more",
+            "Add patients with two or more images",
         )
     if len(impostor) == 0:
         raise UsageError("There is only one patient", "Add images of other patients")

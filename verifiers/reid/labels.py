@@ -197,8 +197,9 @@ def _day(text: str, row: int) -> float:
         return float(text)
     except ValueError:
         remedy = "Write days as numbers; leave the cell empty where they are unknown"
-        raise UsageError(f"The days since the first image are not a number in row"
-        f" {row + 1}", remedy) from None
+        raise UsageError(
+            f"The days since the first image are not a number in row {row + 1}", remedy
+        ) from None
 
 
 def _of_split(texts: Mapping[str, list[str]], columns: LabelColumns, split: str | None) -> list[int]:

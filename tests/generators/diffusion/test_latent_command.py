@@ -55,8 +55,8 @@ def test_the_tiny_recipe_learns_the_appearance_of_chests(table: Path, tmp_path: 
     [
         (("--recipe", "huge"), "The recipe is unknown"),
         (("--recipe", "tiny", "--prediction", "color"), "The prediction type is unknown"),
-        (("--recipe", "tiny", "--class", "nothing"), "no column of that name"),
-        (("--recipe", "tiny", "--pipeline", "nowhere"), "The folder holds no model"),
+        (("--recipe", "tiny", "--class", "nothing"), "no such class column"),
+        (("--recipe", "tiny", "--pipeline", "nowhere"), "does not contain a model"),
         (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction has no effect with --pipeline"),
     ],
 )

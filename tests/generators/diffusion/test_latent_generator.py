@@ -150,7 +150,7 @@ def test_weights_of_another_architecture_are_rejected(tmp_path: Path) -> None:
     facts = json.loads(given[CONFIG])
     facts["denoiser"]["block_out_channels"] = [32, 32]
     write_folder(tmp_path / "model", {**given, CONFIG: json.dumps(facts).encode()}, FILES)
-    with pytest.raises(IntegrityError, match="of another architecture"):
+    with pytest.raises(IntegrityError, match="do not match the architecture"):
         open_generator(tmp_path / "model")
 
 
@@ -162,7 +162,7 @@ def test_a_denoiser_for_other_latents_is_rejected(tmp_path: Path, change: dict[s
     weights = save(UNet2DModel(**facts["denoiser"]).state_dict())
     changed = {**given, CONFIG: json.dumps(facts).encode(), DENOISER: weights}
     write_folder(tmp_path / "model", changed, FILES)
-    with pytest.raises(IntegrityError, match="for other latents"):
+    with pytest.raises(IntegrityError, match="number of latent channels"):
         open_generator(tmp_path / "model")
 
 
@@ -172,7 +172,7 @@ def test_an_architecture_that_cannot_be_built_is_reported(tmp_path: Path, change
     facts = json.loads(given[CONFIG])
     facts["denoiser"] |= change
     write_folder(tmp_path / "model", {**given, CONFIG: json.dumps(facts).encode()}, FILES)
-    with pytest.raises(IntegrityError, match="none that diffusers can build"):
+    with pytest.raises(IntegrityError, match="diffusers cannot build"):
         open_generator(tmp_path / "model")
 
 
@@ -232,7 +232,7 @@ def test_a_pipeline_of_another_kind_is_rejected(pipeline: Path) -> None:
     index = json.loads((pipeline / "model_index.json").read_text())
     index["unet"] = ["diffusers", "UNet2DConditionModel"]
     (pipeline / "model_index.json").write_text(json.dumps(index))
-    with pytest.raises(UsageError, match="of another kind"):
+    with pytest.raises(UsageError, match="Pipelines of this kind"):
         open_generator(pipeline)
 
 

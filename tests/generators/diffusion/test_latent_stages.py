@@ -71,7 +71,7 @@ def test_weights_with_nan_never_replace_a_checkpoint(tmp_path: Path) -> None:
     assert stored is not None
     assert stored[0].step == 3
     assert torch.equal(group(stored[1], "part")["weights"], torch.zeros(2))
-    assert "last good checkpoint stays" in told.value.remedy
+    assert "last good checkpoint is" in told.value.remedy
 
 
 def test_all_processes_end_a_stage_by_the_mean_loss(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_an_honest_generator_passes_with_enough_data(gate: PrivacyGate, sides: d
 def test_too_few_images_are_insufficient_data(gate: PrivacyGate, sides: dict[str, Split]) -> None:
     found = gate.judge(sampled(made_by(sides), 500)).verdict
     assert found.state == "insufficient_data"
-    assert found.needed == ("2,995 images, and there are 500",)
+    assert found.needed == ("2,995 images (available: 500)",)
 
 
 def test_too_few_patients_are_insufficient_data(sides: dict[str, Split]) -> None:
@@ -355,7 +355,7 @@ def test_splits_that_share_a_patient_are_rejected(sides: dict[str, Split]) -> No
 def test_models_of_another_modality_and_images_of_another_size_are_rejected(
     gate: PrivacyGate, sides: dict[str, Split]
 ) -> None:
-    with pytest.raises(UsageError, match="different images"):
+    with pytest.raises(UsageError, match="different modalities"):
         prepared(sides, replace(made_by(sides), modality=Modality.SLIDE))
     with pytest.raises(UsageError, match="squares of 64 pixels"):
         gate.match(np.zeros((2, 32, 32), np.uint8))
@@ -371,7 +371,7 @@ def test_a_generator_that_changes_the_image_size_is_rejected(few: dict[str, Spli
         def reconstruct(self, images: Squares) -> Squares:
             return images[:, ::2, ::2]
 
-    with pytest.raises(IntegrityError, match="another size"):
+    with pytest.raises(IntegrityError, match="an unexpected size"):
         prepared(few, Shrinks(made_by(few).training, made_by(few).people))
 
 

@@ -85,7 +85,7 @@ def test_a_threshold_for_1_percent_needs_299_patients() -> None:
     scores = np.linspace(0.5, 1, 299)
     assert threshold(scores, 0.01).value == 0.5
     assert threshold(scores[1:], 0.01).needed == (
-        "299 patients to calibrate on with two images or more, and there are 298"
+        "299 calibration patients with two or more images (available: 298)"
     )
     assert threshold(np.empty(0), 0.01).missed == 1.0
 
@@ -214,7 +214,7 @@ def test_copied_members_are_recognized() -> None:
 def test_membership_inference_needs_100_patients_per_split() -> None:
     found = membership_inference(np.zeros(99), np.zeros(500))
     assert not found.veto
-    assert "100 patients in training and in holdout each, and the smaller has 99" in found.needed
+    assert "100 patients each in training and holdout (the smaller has 99)" in found.needed
     assert extraction(0, np.zeros(99), np.zeros(500), 0.5).needed
     assert extraction(1, np.zeros(99), np.zeros(500), 0.5).veto
 
@@ -253,9 +253,9 @@ def test_an_honest_generator_passes_nearly_always() -> None:
 @pytest.mark.parametrize(
     ("fewer", "needed"),
     [
-        ({"patients": 298}, "299 patients to calibrate on with two images or more, and there are 298"),
-        ({"images": 2994}, "2,995 images, and there are 2,994"),
-        ({"members": 80}, "100 patients in training and in holdout each, and the smaller has 80"),
+        ({"patients": 298}, "299 calibration patients with two or more images (available: 298)"),
+        ({"images": 2994}, "2,995 images (available: 2,994)"),
+        ({"members": 80}, "100 patients each in training and holdout (the smaller has 80)"),
     ],
 )
 def test_insufficient_data_states_what_is_needed(fewer: dict[str, int], needed: str) -> None:

@@ -104,7 +104,7 @@ def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
     policy = make(table=people / "few.csv")
     run_policy(policy)
     report = (policy.output / "report.html").read_text()
-    assert "299 patients to calibrate on with two images or more, and there are 30" in report
+    assert "299 calibration patients with two or more images (available: 30)" in report
     assert "f" * 64 in report
     assert not workspace_of(policy).synthetic_page.exists()
 

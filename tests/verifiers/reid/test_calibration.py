@@ -134,10 +134,10 @@ def test_with_too_few_patients_the_required_number_is_reported() -> None:
     found = of_patients([0.9] * 50, 50)
     match, miss = found.for_false_match(0.001), found.for_false_non_match(0.01)
     assert match.insufficient_data == (
-        "not calibratable at a rate of 0.001: it needs 5,990 patients, and there are 50"
+        "insufficient data for a rate of 0.001: 5,990 patients required, 50 available"
     )
     assert match.false_match.share <= 0.001 < match.false_match.upper
-    assert "needs 299 patients with two images or more, and there are 50" in miss.insufficient_data
+    assert "299 patients with two or more images required, 50 available" in miss.insufficient_data
     assert miss.threshold == 0.9
 
 
@@ -203,10 +203,10 @@ def test_a_modified_calibration_is_rejected(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("scores", "first", "second", "said"),
     [
-        ([0.1], ["a"], ["b"], "one image of each patient only"),
-        ([0.1], ["a"], ["a"], "one patient only"),
-        ([], [], [], "one image of each patient only"),
-        ([math.nan, 0.1], ["a", "a"], ["a", "b"], "no finite number"),
+        ([0.1], ["a"], ["b"], "only one image"),
+        ([0.1], ["a"], ["a"], "only one patient"),
+        ([], [], [], "only one image"),
+        ([math.nan, 0.1], ["a", "a"], ["a", "b"], "not finite"),
     ],
 )
 def test_input_that_cannot_be_calibrated_is_a_clear_error(

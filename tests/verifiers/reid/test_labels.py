@@ -95,11 +95,11 @@ def test_kept_and_excluded_rows_add_up(root: Path) -> None:
         ("file,person\na/1.png,7\n", None, "no column 'patient_id' for the patient"),
         ("patient_id\n7\n", None, "no column 'file' for the image"),
         ("file,patient_id\na/1.png,7\n", "test", "no column 'split'"),
-        (TABLE, "holdout", "No row of the table is of the split"),
+        (TABLE, "holdout", "no row of the requested split"),
         ("file,patient_id\n", None, "has no rows"),
         ("", None, "cannot be read"),
         ("PAR1 and nothing else", None, "cannot be read"),
-        ("file,patient_id,file\na/1.png,7,b\n", None, "two columns of one name"),
+        ("file,patient_id,file\na/1.png,7,b\n", None, "two columns of the same name"),
         ("file,patient_id\na/1.png,7,8,9\n", None, "cannot be read"),
         ("file,patient_id,offset_days\na/1.png,7,2020-01-01\n", None, "no number in row 1"),
         ("file,patient_id\nsecret.png,7\n", None, "image not there: 1"),
@@ -121,5 +121,5 @@ def test_a_renamed_column_must_exist(root: Path) -> None:
 def test_a_missing_table_or_folder_is_a_clear_error(root: Path) -> None:
     with pytest.raises(UsageError, match="table cannot be read"):
         read_labels(root / "none.csv", root)
-    with pytest.raises(UsageError, match="folder of images is not there"):
+    with pytest.raises(UsageError, match="image folder does not exist"):
         read_labels(table(root, TABLE), root / "none")

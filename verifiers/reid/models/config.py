@@ -74,8 +74,8 @@ def read_config(data: bytes) -> ModelConfig:
         facts = json.loads(data)
         if facts["schema"] != SCHEMA:
             raise IntegrityError(
-                f"The model folder does not have schema version {SCHEMA}", "Use the version of medsanitize"
-                " that wrote it"
+                f"The model folder does not have schema version {SCHEMA}",
+                "Use the version of medsanitize that wrote it",
             )
         return ModelConfig(
             kind=ModelKind(facts["kind"]),

@@ -94,8 +94,9 @@ def open_attention_model(folder: Path) -> AttentionModel:
         score = {name: weights.pop(name) for name in (WEIGHT, BIAS) if name in weights}
         network.load_state_dict(weights)
     except (SafetensorError, RuntimeError):
-        raise IntegrityError("The model's weights do not match its network", "Fetch or train it"
-        " again") from None
+        raise IntegrityError(
+            "The model's weights do not match its network", "Fetch or train it again"
+        ) from None
     return AttentionModel(config, network, score)
 
 

@@ -124,8 +124,9 @@ def matching_of(config: ModelConfig) -> Matching | None:
         facts = {"kept": 0, "grid": 0, "reach": 0}
     matching = Matching(facts["kept"], facts["grid"], facts["reach"])
     if min(facts.values()) < 1 or matching.dimension != config.dimension:
-        raise IntegrityError("The model's embeddings do not fit its region matching", "Fetch or train it"
-        " again")
+        raise IntegrityError(
+            "The model's embeddings do not fit its region matching", "Fetch or train it again"
+        )
     return matching
 
 

@@ -54,8 +54,9 @@ def _check(graph: bytes) -> None:
         model = onnx.load_model_from_string(graph)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError):
-        raise IntegrityError("The model's network is not a valid ONNX graph", "Fetch or train it"
-        " again") from None
+        raise IntegrityError(
+            "The model's network is not a valid ONNX graph", "Fetch or train it again"
+        ) from None
     tensors = model.graph.initializer
     # External data could name any file of the machine.
     outside = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
@@ -113,6 +114,7 @@ def embed(
         (result,) = session.run(["vectors"], {"images": batch})
         vectors[start : start + len(part)] = result[: len(part)]
     if not np.isfinite(vectors).all():
-        raise IntegrityError("The model returned a vector that is not finite", "Train or fetch the model"
-        " again")
+        raise IntegrityError(
+            "The model returned a vector that is not finite", "Train or fetch the model again"
+        )
     return vectors

@@ -100,8 +100,9 @@ def packaged_weights(modality: Modality) -> dict[str, Tensor]:
     if modality is Modality.RADIOGRAPH:
         data = Path(__file__).with_name(CHEST_MEAN).read_bytes()
         if hashlib.sha256(data).hexdigest() != CHEST_SHA256:
-            raise IntegrityError("The packaged mean of chest radiographs was modified", "Reinstall"
-            " medsanitize")
+            raise IntegrityError(
+                "The packaged mean of chest radiographs was modified", "Reinstall medsanitize"
+            )
         weights["mean"] = load(data)["mean"].float()
     return weights
 

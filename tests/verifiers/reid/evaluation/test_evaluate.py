@@ -96,7 +96,7 @@ def test_without_a_calibration_each_half_sets_the_threshold_for_the_other(measur
     assert made.calibrated_on == "other half"
     assert len(made.thresholds) == 2
     assert made.rejected + made.confused < measured.verification.impostor_pairs
-    assert "needs 598 patients, and there are 12" in made.insufficient_data
+    assert "598 patients required, 12 available" in made.insufficient_data
 
 
 def test_the_error_curve_is_monotonic(measured: Evaluation) -> None:
@@ -163,7 +163,7 @@ def test_verifier_scores_replace_distances_only_for_pairs(measured: Evaluation) 
 
 @pytest.mark.parametrize(
     ("patients", "said"),
-    [(("a", "b", "c"), "one image of each patient only"), (("a",) * 3, "one patient only")],
+    [(("a", "b", "c"), "only one image of each patient"), (("a",) * 3, "only one patient")],
 )
 def test_unmeasurable_input_is_a_clear_error(patients: tuple[str, ...], said: str) -> None:
     labels = Labels((Path("x"),) * 3, patients, ("",) * 3, np.full(3, np.nan))

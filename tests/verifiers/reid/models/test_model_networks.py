@@ -139,7 +139,7 @@ def test_a_hub_name_is_rejected_and_nothing_is_downloaded() -> None:
     from medsanitize.verifiers.reid.models.networks.initial_weights import start_from
     from torch import nn
 
-    with pytest.raises(UsageError, match="give its path"):
+    with pytest.raises(UsageError, match="pass its path"):
         start_from(nn.Identity(), "timm/resnet50")
 
 
@@ -147,5 +147,5 @@ def test_an_unknown_network_is_rejected() -> None:
     from medsanitize.verifiers.reid.models.networks.build import build_network
 
     for facts in ({"name": "other"}, {"name": "siamese-verification", "color": 1}, {}):
-        with pytest.raises(IntegrityError, match="not one this version knows"):
+        with pytest.raises(IntegrityError, match="does not support the model's network"):
             build_network(facts)

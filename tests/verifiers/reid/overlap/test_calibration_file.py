@@ -59,7 +59,7 @@ def test_a_calibration_of_other_scores_is_rejected(
 
 
 def test_a_calibration_without_models_is_rejected(scores: Calibration) -> None:
-    with pytest.raises(UsageError, match="which models"):
+    with pytest.raises(UsageError, match="does not name its models"):
         read_calibration_file(scores.to_json())
 
 

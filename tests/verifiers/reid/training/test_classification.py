@@ -158,7 +158,7 @@ def test_an_interrupted_training_gives_the_same_result_as_an_uninterrupted_one(t
     ("classes", "column", "message"),
     [
         (["a", "b"] * 4, "diagnosis", "no column 'diagnosis'"),
-        ([""] * 8, "finding", "column of classes is empty"),
+        ([""] * 8, "finding", "class column is empty"),
         (["a"] * 8, "finding", "1 of 1 classes"),
         (["a"] * 5 + ["b"] * 3, "finding", "1 of 2 classes"),
     ],
@@ -180,8 +180,8 @@ def test_the_view_can_be_the_class(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--recipe", "paper"), "ImageNet weights of a DenseNet-121"),
-        (("--recipe", "other"), "no recipe of that name"),
-        (("--recipe", "frozen", "--weights", "random"), "packaged weights of its own"),
+        (("--recipe", "other"), "recipe is unknown"),
+        (("--recipe", "frozen", "--weights", "random"), "uses packaged weights"),
     ],
 )
 def test_recipes_state_the_weights_they_accept(

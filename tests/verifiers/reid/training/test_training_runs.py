@@ -135,14 +135,14 @@ def test_a_score_is_between_0_and_1_and_symmetric(whole: Whole) -> None:
 
 
 def test_a_model_in_the_output_is_not_overwritten(whole: Whole) -> None:
-    with pytest.raises(UsageError, match="There is a model"):
+    with pytest.raises(UsageError, match="already contains a model"):
         run(whole.table, whole.kind, "model")
 
 
 def test_a_checkpoint_of_another_recipe_is_not_continued(table: Path) -> None:
     with pytest.raises(Cancelled):
         run(table, ModelKind.RETRIEVAL, "model", Listener(2))
-    with pytest.raises(UsageError, match="unfinished training"):
+    with pytest.raises(UsageError, match="training with other images"):
         run(table, ModelKind.VERIFICATION, "model")
 
 
@@ -191,14 +191,14 @@ def test_the_dataset_digest_depends_on_bytes_but_not_on_order(table: Path) -> No
 def test_the_paper_recipe_requires_weights(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
-    with pytest.raises(UsageError, match="Give --weights"):
+    with pytest.raises(UsageError, match="Pass --weights"):
         train(ModelKind.RETRIEVAL, labels, RETRIEVAL["paper"], None, table.parent / "m", listener, listener)
 
 
 def test_a_recipe_with_packaged_weights_accepts_no_others(table: Path) -> None:
     labels = read_labels(table, table.parent, split="train")
     listener = Listener()
-    with pytest.raises(UsageError, match="takes no others"):
+    with pytest.raises(UsageError, match="accepts no others"):
         train(ModelKind.RETRIEVAL, labels, RETRIEVAL["frozen"], "a/b", table.parent / "m", listener, listener)
 
 
