@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 Source = str | os.PathLike[str] | bytes
 # Actions of wsi and raster that decide the outcome without sanitizing.
-_SETTLED: Final = {"drop": Outcome.DROPPED, "quarantine": Outcome.QUARANTINED}
+_UNRELEASED_OUTCOME: Final = {"drop": Outcome.DROPPED, "quarantine": Outcome.QUARANTINED}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -325,11 +325,11 @@ class Deidentifier:
         if seen.kind in ("dicomdir", "not-an-image"):
             return _unreleased(Outcome.DROPPED, seen.kind, "not-an-image")
         if seen.kind == "slide":
-            if policy.wsi.action in _SETTLED:
-                return _unreleased(_SETTLED[policy.wsi.action], "slide", "slide")
+            if policy.wsi.action in _UNRELEASED_OUTCOME:
+                return _unreleased(_UNRELEASED_OUTCOME[policy.wsi.action], "slide", "slide")
             return _unreleased(Outcome.QUARANTINED, "slide", "slide-outside-run")
-        if seen.kind == "raster" and policy.raster.action in _SETTLED:
-            return _unreleased(_SETTLED[policy.raster.action], "raster", "raster-image")
+        if seen.kind == "raster" and policy.raster.action in _UNRELEASED_OUTCOME:
+            return _unreleased(_UNRELEASED_OUTCOME[policy.raster.action], "raster", "raster-image")
         # A picture that belongs to a slide, such as the JPEG of MIRAX, must not be released by itself.
         if seen.kind == "raster" and path is not None and is_slide_part(os.fsencode(path)):
             return _unreleased(Outcome.QUARANTINED, "unreadable", "slide-not-supported")

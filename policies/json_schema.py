@@ -7,7 +7,7 @@ from typing import Any
 from medsanitize.policies.model import Policy
 
 _NAME_OF_ATTRIBUTE = r"^([A-Za-z][A-Za-z0-9]{0,63}|\([0-9A-Fa-fxX]{4},[0-9A-Fa-fxX]{4}\)|[0-9A-Fa-fxX]{8})$"
-_TOGETHER = ("release", "inputs", "output", "state")
+_REQUIRED = ("release", "inputs", "output", "state")
 
 
 def json_schema() -> dict[str, Any]:
@@ -16,7 +16,7 @@ def json_schema() -> dict[str, Any]:
     overrides = schema["definitions"]["Dicom"]["properties"]["attributes"]
     overrides["propertyNames"] = {"pattern": _NAME_OF_ATTRIBUTE}
     schema["required"] = ["version", "preset"]
-    schema["dependencies"] = {key: [other for other in _TOGETHER if other != key] for key in _TOGETHER}
+    schema["dependencies"] = {key: [other for other in _REQUIRED if other != key] for key in _REQUIRED}
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "A policy of medsanitize"}
     return head | schema
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
 
-_FAILED = "The policy is invalid"
+_INVALID_POLICY = "The policy is invalid"
 _FORMS: Mapping[str, str] = {
     "string_type": "Write text, in quotes",
     "bool_type": "Write true or false",
@@ -56,7 +56,7 @@ _PATTERNS: Mapping[str, str] = {
     "login": "Write the name of an environment variable, not its value",
 }
 
-_EITHER = ("wsi", "macro")
+_MACRO_PATH = ("wsi", "macro")
 """Settings that take a word or a section."""
 _SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1"}
 _FORMS_OF_INPUT: Mapping[str, type[BaseModel]] = {form.__name__: form for form in (DicomWeb, Dimse)}
@@ -107,14 +107,14 @@ def load(path: Path) -> Policy:
         problem = Problem(
             1, 1, "The policy is larger than 1 MB", "Move lists to files and set the file names"
         )
-        raise PolicyError(_FAILED, (problem,))
+        raise PolicyError(_INVALID_POLICY, (problem,))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8", "replace")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         problem = Problem(line, column, "The policy is not UTF-8", "Save it as UTF-8")
-        raise PolicyError(_FAILED, (problem,)) from None
+        raise PolicyError(_INVALID_POLICY, (problem,)) from None
     return loads(text, base=Path(os.path.abspath(path)).parent)
 
 
@@ -140,7 +140,7 @@ def loads(text: str, *, base: Path) -> Policy:
     """
     tree, problems = read_yaml(text)
     if tree is None:
-        raise PolicyError(_FAILED, tuple(problems))
+        raise PolicyError(_INVALID_POLICY, tuple(problems))
     own = tree.plain()
     problems += _normalize_attributes(own, tree)
     data = _merge(_preset(own.get("preset")), own)
@@ -154,7 +154,7 @@ def loads(text: str, *, base: Path) -> Policy:
         found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in told
     ]
     if problems or policy is None:
-        raise PolicyError(_FAILED, tuple(problems))
+        raise PolicyError(_INVALID_POLICY, tuple(problems))
     return policy
 
 
@@ -262,10 +262,10 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
             continue  # reported as a path: a text that is no URL may still be one
         # pydantic appends the member of a union to the path of an error.
         path = path[:1] if path[0] == "output" else path
-        if path[:2] == _EITHER and len(path) > 2:
-            if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_EITHER), dict):
+        if path[:2] == _MACRO_PATH and len(path) > 2:
+            if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_MACRO_PATH), dict):
                 continue  # pydantic reports both members of the union
-            path = (*_EITHER, *path[3:])
+            path = (*_MACRO_PATH, *path[3:])
         if path[0] == "inputs" and len(path) > 2:
             if path[2] in _FORMS_OF_INPUT and path[2] != _form_of_input(draft.get(*path[:2])):
                 continue

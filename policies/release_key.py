@@ -23,7 +23,7 @@ MIN_DISTINCT = 16
 _MAX_BYTES = 65536
 # A key is small: a larger file or a slow command is a mistake, which must not hang the run.
 _COMMAND_SECONDS = 60
-_MAKE = "Create one: medsanitize keygen FILE"
+_CREATE = "Create one: medsanitize keygen FILE"
 
 
 def read_release_key(keys: Keys) -> bytes:
@@ -52,7 +52,7 @@ def read_release_key(keys: Keys) -> bytes:
             "Set one of keys.file, keys.env and keys.command",
         )
     if keys.file is not None:
-        raw = read_private_file(keys.file, name="keys.file", remedy=_MAKE)
+        raw = read_private_file(keys.file, name="keys.file", remedy=_CREATE)
     elif keys.env is not None:
         raw = _from_environment(keys.env, "keys.env")
     else:
@@ -63,7 +63,7 @@ def read_release_key(keys: Keys) -> bytes:
 def read_registry_key(key: RegistryKey) -> bytes:
     """Read the key of the registry's embeddings; raises as `read_release_key`."""
     if key.file is not None:
-        raw = read_private_file(key.file, name="the registry's key", remedy=_MAKE)
+        raw = read_private_file(key.file, name="the registry's key", remedy=_CREATE)
     else:
         raw = _from_environment(key.env or "", "registry.key.env")
     return require_strong(raw, "key of the registry")
@@ -91,9 +91,11 @@ def require_strong(raw: bytes, what: str) -> bytes:
     """
     material = _material(raw)
     if len(material) < MIN_BYTES:
-        raise KeyMaterialError(f"The {what} has fewer than {MIN_BYTES} bytes", _MAKE)
+        raise KeyMaterialError(f"The {what} has fewer than {MIN_BYTES} bytes", _CREATE)
     if len(set(material)) < MIN_DISTINCT:
-        raise KeyMaterialError(f"The {what} is weak: it has fewer than {MIN_DISTINCT} distinct bytes", _MAKE)
+        raise KeyMaterialError(
+            f"The {what} is weak: it has fewer than {MIN_DISTINCT} distinct bytes", _CREATE
+        )
     return material
 
 

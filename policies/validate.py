@@ -208,12 +208,12 @@ def _files(draft: Draft) -> Iterator[Problem]:
         if here is None:
             continue
         if any(_within(here, source) for source in inputs):
-            yield draft.problem(path, f"{name} is inside an input; inputs are never written to", _BESIDE)
+            yield draft.problem(path, f"{name} is inside an input; inputs are never written to", _OUTSIDE)
         elif any(_within(source, here) for source in inputs):
-            yield draft.problem(path, f"An input is inside {name}", _BESIDE)
+            yield draft.problem(path, f"An input is inside {name}", _OUTSIDE)
     if output and state and (_within(state, output) or _within(output, state)):
         inner = "state is inside output" if _within(state, output) else "output is inside state"
-        yield draft.problem(("state",), inner, _BESIDE)
+        yield draft.problem(("state",), inner, _OUTSIDE)
     for path in path_fields(draft.data):
         here = draft.real(*path)
         if (
@@ -223,10 +223,10 @@ def _files(draft: Draft) -> Iterator[Problem]:
             and _within(here, output)
         ):
             name = ".".join(step for step in path if isinstance(step, str))
-            yield draft.problem(path, f"{name} is inside output, which is published", _BESIDE)
+            yield draft.problem(path, f"{name} is inside output, which is published", _OUTSIDE)
 
 
-_BESIDE = "Choose a folder outside of it"
+_OUTSIDE = "Choose a folder outside of it"
 
 
 def _within(inner: Path, outer: Path) -> bool:

@@ -24,7 +24,7 @@ AWAY: Final = frozenset(
 )
 """Errors of a network file system whose server is unreachable; not caused by a single file."""
 # More than an exit report, which must be writable even on a full disk.
-_ROOM: Final = 64 * 1024
+_PROBE_BYTES: Final = 64 * 1024
 _MEMORY: Final = ("Out of memory", "Free some memory and run the same command again")
 _FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run the same command again")
 # Errors that a repetition of the same command can overcome.
@@ -112,7 +112,7 @@ def reserve_space(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _opened(_temporary(path)) as file:
             # Written, not truncated to size: a sparse file would reserve nothing.
-            file.write(bytes(_ROOM))
+            file.write(bytes(_PROBE_BYTES))
 
 
 def _temporary(path: Path) -> Path:

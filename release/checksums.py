@@ -24,7 +24,7 @@ from medsanitize.release.multi_file_objects import read_parts
 
 # Two spaces: sha256sum's text mode marker. Names that it would escape are excluded by layout.is_safe.
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)\n")
-_AGAIN: Final = "Run the same command again; if it fails again, report a bug"
+_RUN_AGAIN: Final = "Run the same command again; if it fails again, report a bug"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def manifest_checksums(release: Path) -> Iterator[Checksum]:
     # Rows are ordered by pseudonym, files by name: only the files of one folder need sorting.
     for folder, group in groupby(rows, key=lambda row: str(row["path"]).rpartition("/")[0]):
         if layout.path_order(folder) <= before:
-            raise IntegrityError("The object manifest is not ordered by path", _AGAIN)
+            raise IntegrityError("The object manifest is not ordered by path", _RUN_AGAIN)
         before = layout.path_order(folder)
         sums = (one for row in group for one in _sums_of(row))
         yield from sorted(sums, key=lambda one: layout.path_order(one.path))
@@ -107,9 +107,9 @@ def _sums_of(row: dict[str, Any]) -> Iterator[Checksum]:
     try:
         listed = list(read_parts(row["path"], row["parts"]))
     except (ValueError, TypeError, IndexError):
-        raise IntegrityError("The file list of an object is malformed", _AGAIN) from None
+        raise IntegrityError("The file list of an object is malformed", _RUN_AGAIN) from None
     if sum(size for _, size, _ in listed) != row["bytes"] or listed[0][0] != row["path"]:
-        raise IntegrityError("The file list of an object contradicts its row", _AGAIN)
+        raise IntegrityError("The file list of an object contradicts its row", _RUN_AGAIN)
     for path, size, digest in listed:
         layout.require_safe(path)
         yield Checksum(path, digest, size)
@@ -173,7 +173,7 @@ def _matched(expected: Iterable[Checksum], staging: Path) -> Iterator[Checksum]:
     for entry in expected:
         found = next(staged, None)
         if found is None or (found.path, found.kind, found.size) != (entry.path, "file", entry.size):
-            raise IntegrityError("The staged files do not match the manifest", _AGAIN)
+            raise IntegrityError("The staged files do not match the manifest", _RUN_AGAIN)
         yield entry
     if next(staged, None) is not None:
-        raise IntegrityError("A staged file is not in the manifest", _AGAIN)
+        raise IntegrityError("A staged file is not in the manifest", _RUN_AGAIN)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MEMORY: Final = "1GB"
 # Rows per Arrow batch; bounds memory.
 _ROWS: Final = 65_536
-_SPILLED: Final = ".spilled"
+_SPILL_SUFFIX: Final = ".spilled"
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
     """
     import duckdb
 
-    spilled = folder / _SPILLED
+    spilled = folder / _SPILL_SUFFIX
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         # One thread, so that the same rows give the same result on every machine.

@@ -36,13 +36,13 @@ UNSUMMED: Final = frozenset({SUMS, ATTESTATION, ROOT})
 """Files that SHA256SUMS cannot contain because they are derived from it."""
 
 # No leading dot: hidden files, "." and "..". 200 characters leave room below the usual limit of 255 bytes.
-_PART = re.compile(r"[A-Za-z0-9_+=,@-][A-Za-z0-9._+=,@-]{0,199}")
+_PATH_SEGMENT = re.compile(r"[A-Za-z0-9_+=,@-][A-Za-z0-9._+=,@-]{0,199}")
 _PARTS_OF_OBJECTS = re.compile(r"objects(-\d{5})?\.parquet")
 
 
 def is_safe(path: str) -> bool:
     """Whether a relative POSIX path is valid on every platform and needs no quoting."""
-    return len(path) <= 1000 and all(_PART.fullmatch(part) for part in path.split("/"))
+    return len(path) <= 1000 and all(_PATH_SEGMENT.fullmatch(part) for part in path.split("/"))
 
 
 def require_safe(path: str) -> str:

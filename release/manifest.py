@@ -26,7 +26,9 @@ from medsanitize.sanitize.result import CheckResult
 SCHEMA_VERSION: Final = "4"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
-_DISTINCT: Final = frozenset({"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"})
+_NO_DICTIONARY: Final = frozenset(
+    {"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"}
+)
 """Columns with mostly distinct values, for which a dictionary would only cost memory."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -413,7 +415,7 @@ def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Seque
         schema,
         version="2.6",
         compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in _DISTINCT],
+        use_dictionary=[name for name in schema.names if name not in _NO_DICTIONARY],
         write_page_checksum=True,
         write_page_index=True,
         sorting_columns=sorting,

@@ -28,7 +28,7 @@ from medsanitize.release.release_json import self_digest
 Fault = Literal[
     "changed", "missing", "added", "unreadable", "not a regular file", "bad signature", "contradictory"
 ]
-_IDENTITY = ("name", "version", "mode", "supersedes")
+_IDENTITY_FIELDS = ("name", "version", "mode", "supersedes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
         expected = dict(root["digests"])
         # Unknown paths are refused: they could point out of the release.
         named = all(layout.is_attested_file(path) or path == layout.ATTESTATION for path in expected)
-        members = {"format", "digests", "digest", *_IDENTITY}
+        members = {"format", "digests", "digest", *_IDENTITY_FIELDS}
         if set(root) != members or root["format"] != layout.FORMAT_VERSION or not named:
             problems.add(layout.ROOT, "contradictory")
             return {}
@@ -282,7 +282,7 @@ def _check_attestation(release: Path, root: dict[str, Any], public: Any, problem
         agrees = False
     known = {path: digest for path, digest in subject.items() if layout.is_attested_file(path)}
     agrees &= _check_digests(release, known, problems) and set(known) == set(subject)
-    if root and claimed != {name: root.get(name) for name in _IDENTITY}:
+    if root and claimed != {name: root.get(name) for name in _IDENTITY_FIELDS}:
         problems.add(layout.ROOT, "contradictory")
         agrees = False
     # Without a key the signature was not verified.

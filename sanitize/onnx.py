@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-_APART: Final = ThreadPoolExecutor(1, "networks")
+_THREAD: Final = ThreadPoolExecutor(1, "networks")
 
 
 def open_network(graph: str | bytes, options: Any) -> Any:
@@ -38,7 +38,7 @@ def open_network(graph: str | bytes, options: Any) -> Any:
     # In addition to the environment variable that `offline` sets before the import.
     disable_telemetry_events()
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    return _APART.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()
+    return _THREAD.submit(InferenceSession, graph, options, providers=["CPUExecutionProvider"]).result()
 
 
 def run_network(session: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -56,5 +56,5 @@ def run_network(session: Any, batch: NDArray[np.float32]) -> NDArray[np.float32]
     ndarray of float32
     """
     given = {session.get_inputs()[0].name: batch}
-    result: Any = _APART.submit(session.run, None, given).result()
+    result: Any = _THREAD.submit(session.run, None, given).result()
     return np.asarray(result[0], np.float32)

@@ -14,9 +14,9 @@ from medsanitize.progress import Cancellation, NoProgress, Progress
 from torch import nn
 
 # The other processes wait at a barrier while the first preprocesses and encodes all images.
-_PATIENCE = timedelta(hours=24)
+_BARRIER_TIMEOUT = timedelta(hours=24)
 # Each synchronization of the stop signal costs a reduction over all processes.
-_LOOKS = 10
+_STEPS_PER_STOP_CHECK = 10
 
 Item = TypeVar("Item")
 
@@ -65,7 +65,7 @@ class AcceleratorHandle:
         # A single process needs no agreement and can stop at any step.
         if self.accelerator.num_processes == 1:
             return bool(cancellation.number)
-        if step % _LOOKS:
+        if step % _STEPS_PER_STOP_CHECK:
             return False
         asked = torch.tensor([cancellation.number], device=self.device)
         return bool(self.accelerator.reduce(asked, "sum").item())
@@ -98,6 +98,6 @@ def open_accelerator(precision: str) -> AcceleratorHandle:
     on_gpu = torch.cuda.is_available()
     options: dict[str, Any] = {
         "mixed_precision": precision if on_gpu else "no",
-        "kwargs_handlers": [InitProcessGroupKwargs(timeout=_PATIENCE)],
+        "kwargs_handlers": [InitProcessGroupKwargs(timeout=_BARRIER_TIMEOUT)],
     }
     return AcceleratorHandle(Accelerator(cpu=not on_gpu, **options))

@@ -33,7 +33,7 @@ FILES = Names(
 INDEX = "model_index.json"
 _WEIGHTS = "diffusion_pytorch_model.safetensors"
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl", ".pickle")
-_KIND = "Use a pipeline of AutoencoderKL, UNet2DModel and a scheduler, as saved by diffusers"
+_SUPPORTED = "Use a pipeline of AutoencoderKL, UNet2DModel and a scheduler, as saved by diffusers"
 
 
 def tensors_of(data: bytes) -> dict[str, Tensor]:
@@ -82,7 +82,7 @@ def read_pipeline(folder: Path) -> tuple[str, Mapping[str, dict[str, Any]], Mapp
         for part in ("vae", "unet", "scheduler")
     }
     if kinds["vae"] != "AutoencoderKL" or kinds["unet"] != "UNet2DModel" or kinds["scheduler"] is None:
-        raise UsageError("Pipelines of this kind are not supported", _KIND)
+        raise UsageError("Pipelines of this kind are not supported", _SUPPORTED)
     facts = {
         "vae": _json(folder / "vae" / CONFIG),
         "unet": _json(folder / "unet" / CONFIG),
@@ -112,7 +112,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_bytes())
     except OSError:
-        raise UsageError("The pipeline has no configuration for one of its components", _KIND) from None
+        raise UsageError("The pipeline has no configuration for one of its components", _SUPPORTED) from None
     except (ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):

@@ -145,8 +145,8 @@ _CPU = Denoising(
     (64, 128, 128), (False, True, True), 1, 32, 16, 2200, 5e-4, 100, copies=24, dropout=0.05, average=0.995,
     prediction=Prediction.VELOCITY,
 )  # fmt: skip
-_PAPER = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000,
-                   cosine=False, average=0.9999)  # fmt: skip
+_MEDFUSION = Denoising((256, 256, 512, 1024), (False, False, True, True), 2, 64, 32, 1_000_000, 1e-4, 1000,
+                       cosine=False, average=0.9999)  # fmt: skip
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -167,12 +167,12 @@ RECIPES = {
         ),
         Recipe(
             "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
-            replace(_PAPER, channels=(192, 192, 384, 768)), every=1000, grids=5, patience=30, guidance=2.0,
-            precision="bf16",
+            replace(_MEDFUSION, channels=(192, 192, 384, 768)), every=1000, grids=5, patience=30,
+            guidance=2.0, precision="bf16",
         ),
         Recipe(
             "gpu-512", 512, Autoencoding((64, 128, 256, 512), 2, 16, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
-            _PAPER, every=1000, grids=5, patience=30, guidance=2.0, precision="bf16",
+            _MEDFUSION, every=1000, grids=5, patience=30, guidance=2.0, precision="bf16",
         ),
     )
 }  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 # Held-out images evaluated at a checkpoint.
-_MEASURED = 64
+_VALIDATION_IMAGES = 64
 
 
 class RoundTrip(nn.Module):
@@ -105,7 +105,7 @@ class AutoencoderStage:
 
     def held(self) -> float:
         """Loss on held-out images, without noise."""
-        places = self._material.held[:_MEASURED]
+        places = self._material.held[:_VALIDATION_IMAGES]
         self.network.eval()
         sums = 0.0
         with torch.no_grad():

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 # Held-out latents evaluated at a checkpoint, each at this many timesteps.
-_MEASURED, _AT = 32, 4
+_VALIDATION_LATENTS, _TIMESTEPS = 32, 4
 
 
 class DenoiserStage:
@@ -85,9 +85,9 @@ class DenoiserStage:
 
     def held(self) -> float:
         """Loss of the averaged weights on held-out latents, at fixed noise."""
-        count = min(_MEASURED, len(self._latents.held))
-        latents = self._normalized(self._latents.held[:count]).repeat(_AT, 1, 1, 1)
-        labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_AT)
+        count = min(_VALIDATION_LATENTS, len(self._latents.held))
+        latents = self._normalized(self._latents.held[:count]).repeat(_TIMESTEPS, 1, 1, 1)
+        labels = torch.from_numpy(self._material.classes[self._material.held[:count]]).repeat(_TIMESTEPS)
         # The same noise at every checkpoint: otherwise its variation would hide that of the loss.
         draw = torch.Generator().manual_seed(0)
         noise = torch.randn(latents.shape, generator=draw)

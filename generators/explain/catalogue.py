@@ -52,7 +52,7 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
         If the release does not match its evidence.
     """
     if not (release / layout.ROOT).is_file():
-        raise UsageError("The catalogue is not a release: RELEASE.json is missing", "Name a release folder")
+        raise UsageError("The catalogue is not a release: RELEASE.json is missing", "Pass a release folder")
     # A manipulated catalogue would give manipulated explanations; no key is needed to see changed bytes.
     found = verify_release(release, key=None)
     if found.status != "intact":

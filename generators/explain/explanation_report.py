@@ -14,7 +14,7 @@ from medsanitize.verifiers.html.page import Page, Picture, Section, Table, Tone,
 from medsanitize.verifiers.reid.images.image import ImageArray as Image
 from medsanitize.verifiers.reid.images.read import read_image
 
-_LARGEST: Final = 384
+_MAX_SIDE: Final = 384
 _FOR_THE_HOLDER: Final = "Contains PHI: this page shows the explained image. Never publish it."
 
 
@@ -138,7 +138,7 @@ def _png(image: Image) -> bytes:
 
     small = Pillow.fromarray(np.clip(image.pixels * 255 + 0.5, 0, 255).astype(np.uint8))
     # Images are embedded in the page: full size would make it too large to open.
-    small.thumbnail((_LARGEST, _LARGEST))
+    small.thumbnail((_MAX_SIDE, _MAX_SIDE))
     stream = io.BytesIO()
     small.save(stream, "PNG")
     return stream.getvalue()

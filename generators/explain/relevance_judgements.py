@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AT: Final = (4, 7, 10)
 _COLUMNS: Final = ("file", "object_id", "relevance")
 # A gain of 2^64 would outweigh all other judgements; no person means that.
-_MOST: Final = 64.0
+_MAX_RELEVANCE: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +187,9 @@ def _relevance(said: str, row: int) -> float:
         value = float(said)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= _MOST:
+    if not 0 <= value <= _MAX_RELEVANCE:
         raise UsageError(
-            f"The relevance in row {row} of the judgements is not a number from 0 to {_MOST:g}",
+            f"The relevance in row {row} of the judgements is not a number from 0 to {_MAX_RELEVANCE:g}",
             "Use higher numbers for more similar objects, such as 1 to 5.5",
         )
     return value

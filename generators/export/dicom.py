@@ -32,7 +32,7 @@ _CLOCK: Final = (
     *("InstanceCreationDate", "InstanceCreationTime", "ContentDate", "ContentTime"),
     *("DateOfSecondaryCapture", "TimeOfSecondaryCapture"),
 )
-_METHOD: Final = "Synthetic: made by a generative model, shows no person"
+_DEIDENTIFICATION_METHOD: Final = "Synthetic: made by a generative model, shows no person"
 
 
 def dicom_object(
@@ -65,7 +65,7 @@ def dicom_object(
     data.PatientName = names.patient
     data.SyntheticData = "YES"
     data.PatientIdentityRemoved = "YES"
-    data.DeidentificationMethod = _METHOD
+    data.DeidentificationMethod = _DEIDENTIFICATION_METHOD
     data.ContributingEquipmentSequence = _equipment(said)
     data.DerivationDescription = DESCRIPTION
     data.DerivationAlgorithmSequence = _algorithm(said)

@@ -27,7 +27,7 @@ BANDS: Final = (0.0, 0.5, 0.9, 0.99, 0.999)
 _OF_BAND: Final = 6
 _COLUMNS: Final = 8
 # Bounds the size of the page: images are embedded.
-_SHOWN: Final = 48
+_MAX_SHOWN: Final = 48
 _TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "insufficient_data": "care"}
 _MET: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "alarm": "care", "not_run": "care"}
 _GAP: Final = 2
@@ -114,7 +114,7 @@ def _grid(shown: ReportData) -> Section:
             f"{shown.labels[place] or 'image'}, {'kept' if shown.judged.kept[place] else 'removed'}",
             "plain" if shown.judged.kept[place] else "bad",
         )
-        for place in _spread(len(shown.images), _SHOWN)
+        for place in _spread(len(shown.images), _MAX_SHOWN)
     ]
     return Section("Generated images", pictures=tuple(pictures))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Columns of the table, by the names that the commands expect.
 COLUMNS = ("file", "patient_id", "split", "view", "offset_days", "finding")
 # Every third patient is in the test split.
-_TEST = 3
+_TEST_EVERY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: i
 
 
 def _split(patient: int) -> str:
-    return "test" if patient % _TEST == _TEST - 1 else "train"
+    return "test" if patient % _TEST_EVERY == _TEST_EVERY - 1 else "train"
 
 
 # -- files ------------------------------------------------------------------------------------

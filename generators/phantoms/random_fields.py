@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Field = NDArray[np.floating[Any]]
 
 # The canvas spans -1.2 to 1.2 in both directions, so that no pose shows its border.
-_REACH = 1.2
+_CANVAS_LIMIT = 1.2
 
 
 def stream(*numbers: int) -> np.random.Generator:
@@ -23,7 +23,7 @@ def stream(*numbers: int) -> np.random.Generator:
 
 def grid(size: int) -> tuple[Field, Field]:
     """Coordinates x ``(1, size)`` and y ``(size, 1)`` of the pixels of a canvas."""
-    line = np.linspace(-_REACH, _REACH, size, dtype=np.float32)
+    line = np.linspace(-_CANVAS_LIMIT, _CANVAS_LIMIT, size, dtype=np.float32)
     return line[None, :], line[:, None]
 
 
@@ -75,7 +75,7 @@ def blur(image: Field, times: int = 1) -> Field:
 
 def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
     """Accumulate points ``(n, 2)``, x and y in canvas coordinates; points outside the canvas are dropped."""
-    at = (points + _REACH) * ((size - 1) / (2 * _REACH))
+    at = (points + _CANVAS_LIMIT) * ((size - 1) / (2 * _CANVAS_LIMIT))
     inside = ((at >= 0) & (at < size - 1)).all(axis=1)
     at, weights = at[inside], weights[inside]
     whole = at.astype(int)
@@ -92,10 +92,10 @@ def splat(points: NDArray[Any], weights: NDArray[Any], size: int) -> Field:
 def sample_canvas(canvas: Field, x: Field, y: Field) -> Field:
     """Interpolate the canvas linearly at canvas coordinates; its border is repeated."""
     size = canvas.shape[0]
-    scale = np.float32((size - 1) / (2 * _REACH))
+    scale = np.float32((size - 1) / (2 * _CANVAS_LIMIT))
     # Below size - 1, so that the right and lower neighbor of each point exist.
-    across = np.clip((x + np.float32(_REACH)) * scale, 0, size - 1.001)
-    down = np.clip((y + np.float32(_REACH)) * scale, 0, size - 1.001)
+    across = np.clip((x + np.float32(_CANVAS_LIMIT)) * scale, 0, size - 1.001)
+    down = np.clip((y + np.float32(_CANVAS_LIMIT)) * scale, 0, size - 1.001)
     left, top = across.astype(np.int32), down.astype(np.int32)
     across, down = across - left, down - top
     if canvas.ndim == 3:

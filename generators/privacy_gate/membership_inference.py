@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Stands for the distance 0 of an exact copy, which has no logarithm.
-_NEAREST: Final = 1e-6
+_MIN_DIST: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def likelihood_ratio(synthetic: NDArray[np.float64], others: NDArray[np.float64]
     """Log ratio of the distance to the nearest other patient and to the nearest synthetic image."""
     import numpy as np
 
-    return np.asarray(np.log(np.maximum(others, _NEAREST)) - np.log(np.maximum(synthetic, _NEAREST)))
+    return np.asarray(np.log(np.maximum(others, _MIN_DIST)) - np.log(np.maximum(synthetic, _MIN_DIST)))
 
 
 def membership_inference(members: NDArray[np.float64], others: NDArray[np.float64]) -> MembershipInference:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Percentiles instead of values: the plot is published and must not show the score of an individual.
 _STEPS: Final = 101
 # Scores of exactly 0 and 1 have no log-odds.
-_EDGE: Final = 1e-7
+_CLIP: Final = 1e-7
 
 
 def score_curves(scores: Scores, threshold: float) -> str:
@@ -57,7 +57,7 @@ def _stretched(scores: Any) -> Any:
     """Log-odds: they separate scores that crowd at 0 and 1."""
     import numpy as np
 
-    inside = np.clip(scores, _EDGE, 1 - _EDGE)
+    inside = np.clip(scores, _CLIP, 1 - _CLIP)
     return np.log(inside) - np.log1p(-inside)
 
 

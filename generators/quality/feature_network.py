@@ -22,12 +22,12 @@ DIMENSION: Final = 1280
 SIDE: Final = 224
 _NETWORK: Final = {"name": "lite0-features", "size": SIDE}
 # Stretched to a square: a crop would hide what the generator does at the borders.
-_HOW: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GRAY, MEAN, DEVIATION)
+_PREPROCESSING: Final = Preprocessing(SIDE, Fit.STRETCH, Channels.GRAY, MEAN, DEVIATION)
 
 
 def features_digest() -> str:
     """SHA-256 of the weights, the network and the preprocessing; metrics compare only where it is equal."""
-    return hashlib.sha256(f"{SHA256} {_NETWORK} {_HOW}".encode()).hexdigest()
+    return hashlib.sha256(f"{SHA256} {_NETWORK} {_PREPROCESSING}".encode()).hexdigest()
 
 
 def features_of(
@@ -59,7 +59,7 @@ def features_of(
     for start in range(0, len(images), BATCH):
         cancellation.check()
         part = [to_image_array(image) for image in images[start : start + BATCH]]
-        found[start : start + len(part)] = embed(session, part, _HOW, DIMENSION)
+        found[start : start + len(part)] = embed(session, part, _PREPROCESSING, DIMENSION)
         progress.advance(len(part))
     return found
 

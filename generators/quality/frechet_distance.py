@@ -21,7 +21,7 @@ DRAWS: Final = 100
 HALVINGS: Final = 10
 _SEED: Final = 20_241_019
 # 0.975 quantile of the standard normal distribution: half the width of a 95 % interval.
-_WIDE: Final = 1.96
+_Z_95: Final = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def frechet(
     pairs = zip(next(blocks), next(blocks)[::-1], strict=True)
     drawn = [frechet_distance(ours, theirs, *weights) for weights in pairs]
     # Not percentiles: resampling with replacement repeats points, which increases the distance itself.
-    wide = _WIDE * float(np.std(drawn, ddof=1))
+    wide = _Z_95 * float(np.std(drawn, ddof=1))
     size, matched, apart = _references(ours, theirs, real_groups)
     return Frechet(Estimate(value, max(value - wide, 0.0), value + wide), size, matched, apart)
 

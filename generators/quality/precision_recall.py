@@ -23,7 +23,7 @@ NEAREST_DENSE: Final = 5
 # Rows per block: bounds the memory of the distance matrix.
 _BLOCK: Final = 512
 # Tolerance for points on the surface of a ball, which rounding may put outside.
-_SLACK: Final = 1 + 1e-9
+_ROUNDING_TOLERANCE: Final = 1 + 1e-9
 _EQUAL: Final = 1e-12
 
 
@@ -73,13 +73,13 @@ def fidelity(
     inside, within = np.empty(len(synthetic)), np.empty(len(synthetic))
     covered = np.zeros(len(real))
     for rows, apart in _distances(synthetic, real):
-        inside[rows] = (apart <= near * _SLACK).any(1)
-        among = apart <= dense * _SLACK
+        inside[rows] = (apart <= near * _ROUNDING_TOLERANCE).any(1)
+        among = apart <= dense * _ROUNDING_TOLERANCE
         within[rows] = among.sum(1) / NEAREST_DENSE
         covered[among.any(0)] = 1
     found = np.empty(len(real))
     for rows, apart in _distances(real, synthetic):
-        found[rows] = (apart <= theirs * _SLACK).any(1)
+        found[rows] = (apart <= theirs * _ROUNDING_TOLERANCE).any(1)
     return Fidelity(
         precision=mean_of(inside, synthetic_groups),
         recall=mean_of(found, real_groups),

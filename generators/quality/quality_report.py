@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROWS: Final = 8
 NEIGHBORS: Final = 3
 _SEED: Final = 20_241_022
-_TRAINED: Final = {"real": "real images", "synthetic": "synthetic images"}
+_TITLES: Final = {"real": "real images", "synthetic": "synthetic images"}
 
 
 def quality_section(found: Quality, whose: str = "") -> Section:
@@ -139,8 +139,8 @@ def _agreement(found: Quality) -> Table:
         return Table(caption, ("",), [(f"Not run: {found.agreement_not_run}.",)])
     rows = [
         (
-            f"{_TRAINED[one.trained_on]}",
-            f"{_TRAINED[one.tested_on]}" + (" of other patients" if one.trained_on == one.tested_on else ""),
+            f"{_TITLES[one.trained_on]}",
+            f"{_TITLES[one.tested_on]}" + (" of other patients" if one.trained_on == one.tested_on else ""),
             f"{one.images:,}",
             _told(one.accuracy),
             _told(one.balanced),

@@ -151,8 +151,8 @@ def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Label
         return labels, {}
     if column not in labels.extra:
         raise UsageError(
-            "The table has no column of that name for the label",
-            "Name the column that train generator was given as --class",
+            "The table has no such label column",
+            "Pass the column that was passed to train generator as --class",
         )
     values = labels.extra[column]
     places = np.array([place for place, value in enumerate(values) if value in classes], np.intp)

@@ -28,7 +28,7 @@ OPTION_COLUMNS = (
 )
 """Option columns of Table E.1-1, named as the fields of ``policies.model.Options``."""
 
-_WEAKENED = (1, 1, 3, 3, 4)
+_WEAKER_TYPE = (1, 1, 3, 3, 4)
 """Index of a type in ``TYPES`` -> its index if the module itself may be absent."""
 
 
@@ -117,7 +117,7 @@ def _collect(
         tag, kind, items = flat[start : start + 3]
         path = (*above, tag)
         if weaken:
-            kind = _WEAKENED[kind]
+            kind = _WEAKER_TYPE[kind]
         found[path] = min(kind, found.get(path, kind))
         if items >= 0:
             # Inside a present sequence the module is present, so nothing is weakened.

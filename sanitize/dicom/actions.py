@@ -33,10 +33,10 @@ _TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16,}")
 _ID_DIGITS = re.compile(r"\d{5,}")
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
 # Ages over 89 are identifiers: 45 CFR 164.514(b)(2)(i)(C).
-_OLDEST = 89
+_MAX_AGE = 89
 
 # Two 16-bit or decimal numbers are too few to encode text.
-_FEW = 2
+_MAX_HARMLESS_NUMBERS = 2
 _PATIENT_GROUP = 0x0010
 _BULK_OB = frozenset([0x7FE00010, 0x54001010, 0x00282000])
 _BULK_GROUPS = frozenset(
@@ -148,7 +148,11 @@ def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) 
     if vr == b"AT":
         return not all(value[at : at + 4] in _known_tags() for at in range(0, len(value), 4))
     size = NUMBER_SIZES.get(vr)
-    return value.count(b"\\") >= _FEW if size is None else len(value) > 2 * _FEW
+    return (
+        value.count(b"\\") >= _MAX_HARMLESS_NUMBERS
+        if size is None
+        else len(value) > 2 * _MAX_HARMLESS_NUMBERS
+    )
 
 
 @cache
@@ -229,7 +233,7 @@ def _age(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Out
     match = _AS.fullmatch(value.strip(b" \0"))
     if not match:
         return remove_by_type(job, rule, tag, vr, value, "invalid-value")
-    if int(match[1]) * _YEARS[match[2]] > _OLDEST:
+    if int(match[1]) * _YEARS[match[2]] > _MAX_AGE:
         # HIPAA allows one category of age 90 or older.
         return vr, b"090Y", "C:age-over-89", ()
     return vr, value, "K:unchanged", ()

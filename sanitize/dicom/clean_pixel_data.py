@@ -39,7 +39,7 @@ NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
 _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 0x00280102
 _LOSSY, _ICON = 0x00282110, 0x00880200
 _DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
-_LONGEST = 0xFFFFFFFE
+_MAX_VALUE_BYTES = 0xFFFFFFFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def decompressed_pixels(
     if syntax.uid in _DCT_SYNTAXES and not raw_value(out, layout, _LOSSY):
         put_element(out, layout, _LOSSY, encode_element(layout, _LOSSY, b"CS", b"01"))
     size = sum(len(frame) for frame in cleaned.frames)
-    if size > _LONGEST:
+    if size > _MAX_VALUE_BYTES:
         raise Quarantined("pixels-too-large", "pixels")
     vr = b"OW" if geometry.bits_allocated > 8 else b"OB"
     pieces = [encode_header(layout, PIXEL_DATA, vr, size + (size & 1)), *cleaned.frames, b"\0" * (size & 1)]

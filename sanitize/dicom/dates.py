@@ -12,7 +12,7 @@ from medsanitize.policies.model import Dates
 from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 
 # Days: at least about a month, at most five years.
-_SHORTEST, _LONGEST = 30, 1825
+_MIN_SHIFT_DAYS, _MAX_SHIFT_DAYS = 30, 1825
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})")
 _DT = re.compile(r"(\d{4})(\d{2})?(\d{2})?((?:\d{2}){0,3}(?:\.\d{1,6})?)([+-]\d{4})?")
 # Second 60 is a leap second (PS3.5 6.2).
@@ -40,9 +40,9 @@ def shift_days(keys: SubKeys, patient: str, dates: Dates) -> int:
     span = int.from_bytes(digest[:8], "big")
     sign = 1 if digest[8] & 1 else -1
     if dates.keep_weekday:
-        first, last = -(-_SHORTEST // 7), _LONGEST // 7
+        first, last = -(-_MIN_SHIFT_DAYS // 7), _MAX_SHIFT_DAYS // 7
         return sign * 7 * (first + span % (last - first + 1))
-    return sign * (_SHORTEST + span % (_LONGEST - _SHORTEST + 1))
+    return sign * (_MIN_SHIFT_DAYS + span % (_MAX_SHIFT_DAYS - _MIN_SHIFT_DAYS + 1))
 
 
 def _moved(year: int, month: int, day: int, days: int) -> date | None:

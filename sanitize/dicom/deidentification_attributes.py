@@ -7,7 +7,7 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout, encode_el
 
 IDENTITY_REMOVED, METHOD, METHOD_CODES, TEMPORAL = 0x00120062, 0x00120063, 0x00120064, 0x00280303
 # Names, other IDs, address and telephone numbers of the patient.
-_DIRECT = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040", "00101060", "00102154"])
+_IDENTIFYING = frozenset(["00100010", "00101000", "00101001", "00101005", "00101040", "00101060", "00102154"])
 METHOD_TEXT = b"medsanitize: PS3.15 Basic Application Confidentiality Profile"
 FEATURES = 0x00280302
 # Options that an object claims only after its own pixels were changed or read.
@@ -30,7 +30,7 @@ def deidentification_elements(layout: Layout, dicom: Dicom) -> dict[int, bytes]:
         empty: their values are known only after the object has been rewritten.
     """
     # An object whose policy keeps a name or number of the patient must not claim YES.
-    kept = any(action == "K" and mask in _DIRECT for mask, action in dicom.attributes.items())
+    kept = any(action == "K" and mask in _IDENTIFYING for mask, action in dicom.attributes.items())
     return {
         IDENTITY_REMOVED: encode_element(layout, IDENTITY_REMOVED, b"CS", b"NO" if kept else b"YES"),
         METHOD: encode_element(layout, METHOD, b"LO", METHOD_TEXT),

@@ -31,7 +31,7 @@ from medsanitize.sanitize.text.known_identifiers import KnownTerms
 DOCUMENT, LENGTH, MIME_TYPE, MIME_TYPES = 0x00420011, 0x00420015, 0x00420012, 0x00420014
 _BURNED_IN = 0x00280301
 _NATIVE = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
-_PAPER = 255
+_PAPER_WHITE = 255
 # Encapsulated documents and audio waveforms.
 _CLASSES = ("1.2.840.10008.5.1.4.1.1.104.", "1.2.840.10008.5.1.4.1.1.9.4.")
 _PDF = "1.2.840.10008.5.1.4.1.1.104.1"
@@ -128,7 +128,7 @@ def _stacked(pages: list[RenderedPage], limits: Limits) -> tuple[Geometry, Store
         raise Quarantined("document-too-large", "document")
     frames = []
     for page in pages:
-        frame = np.full((rows, columns, 3), _PAPER, np.uint8)
+        frame = np.full((rows, columns, 3), _PAPER_WHITE, np.uint8)
         frame[: page.picture.shape[0], : page.picture.shape[1]] = page.picture
         frames.append(frame.tobytes())
     geometry = Geometry(rows, columns, 3, len(pages), 8, 8, 7, False, "RGB")

@@ -20,15 +20,15 @@ from medsanitize.sanitize.quarantine import Quarantined
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
 _STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
-_PLAIN = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
+_PLAIN_TEXT_TAGS = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
 _NESTED_REMEMBERED = 4096
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 _CODE_VALUE, _CODE_MEANING, _CONCEPT, _TEXT_VALUE = 0x00080100, 0x00080104, 0x0040A043, 0x0040A160
 _DATED = frozenset([b"DA", b"DT"])
 _UNTYPED = (b"", b"UN")
 # Longer values are free texts, not names or numbers.
-_LONGEST = 256
+_MAX_IDENTIFIER_BYTES = 256
 
 
 def kept_attributes(dicom: Dicom) -> frozenset[int]:
@@ -135,10 +135,10 @@ def _scan(
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
         category = _category(tag, vr, coded, concept) if tag not in kept else None
-        if category is None and (plain is None or tag not in _PLAIN):
+        if category is None and (plain is None or tag not in _PLAIN_TEXT_TAGS):
             continue
         text = charsets.decode_text(bytes(buf[start:pos]), charset).strip(" \0")
-        if plain is not None and tag in _PLAIN:
+        if plain is not None and tag in _PLAIN_TEXT_TAGS:
             plain.setdefault(tag, text)
         if category:
             known.update(_known(category, text))
@@ -149,7 +149,7 @@ def _known(category: str, text: str) -> Iterator[KnownValue]:
     # A DT value begins with its date; an empty PN may consist of delimiters only.
     for part in text.split("\\"):
         value = part.strip()[:8] if category == "date" else part.strip()
-        if value.strip("^") and len(value) <= _LONGEST:
+        if value.strip("^") and len(value) <= _MAX_IDENTIFIER_BYTES:
             yield KnownValue(category, value)
 
 
@@ -224,7 +224,7 @@ def _scan_items(
     depth: int,
     coded: Coded,
 ) -> int:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise Quarantined("too-deep")
     heads = layout if layout.big else IMPLICIT_LITTLE
     while end - pos >= 8:

@@ -11,7 +11,7 @@ from medsanitize.sanitize.dicom.walk_state import WalkState
 from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, encode_element
 
 PRIVATE: Piece = (b"", ("X:private",), ())
-_SAFE = Rule("C", "safe-private", "3")
+_SAFE_PRIVATE_RULE = Rule("C", "safe-private", "3")
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def private_element(
     read_as = safe.vr.encode()
     if read_as == b"SQ" or not _has_form(read_as, vr, safe.vm, value):
         return PRIVATE
-    out_vr, new, why, links = apply_rule(walk.job, scope, _SAFE, tag, read_as, value)
+    out_vr, new, why, links = apply_rule(walk.job, scope, _SAFE_PRIVATE_RULE, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     if block not in privates.written:

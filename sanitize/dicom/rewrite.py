@@ -45,17 +45,17 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
 from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 
 _CHARSET = 0x00080005
-_CONTEXTUAL = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
+_NOT_CACHED = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
 """Elements whose result depends on other elements of the data set, so that it must not be cached."""
 _PIXELS = 0x7FE00001
-_BEYOND = 1 << 33  # above every tag, which has 32 bits
+_PAST_LAST_TAG = 1 << 33  # above every tag, which has 32 bits
 # Bounds of the cache of one scope: bytes of an element, and number of elements.
-_REMEMBERED = 2048
-_MEMORY = 4096
+_MAX_CACHED_BYTES = 2048
+_MAX_CACHED_VALUES = 4096
 
-_UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
+_REMOVED_UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
 _GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
-_DANGLING: Piece = (b"", ("X:dangling-reference",), ())
+_REMOVED_LINK: Piece = (b"", ("X:dangling-reference",), ())
 _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
 
 
@@ -103,7 +103,7 @@ def walk_dataset(
     unpack, long_unpack, explicit = source.short.unpack_from, source.length.unpack_from, source.explicit
     top = inserts is not None
     pending = inserts if inserts is not None else []
-    due = pending[-1][0] if pending else _BEYOND
+    due = pending[-1][0] if pending else _PAST_LAST_TAG
     outer_charset, outer_counts = job.charset, walk.counts
     job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
@@ -167,15 +167,15 @@ def walk_dataset(
                 piece = private_element(walk, scope, privates, tag, vr, start, stop, out)
                 # The creator of a second block is written after the attributes of the first.
                 ordered = ordered and not privates.written
-            elif length <= _REMEMBERED:
+            elif length <= _MAX_CACHED_BYTES:
                 raw = buf[pos:stop]
                 found = memory.get(raw)
                 if found is None:
                     review_items = len(job.review_items)
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
                     # A cached result would raise its review item for the first object only.
-                    if tag not in _CONTEXTUAL and piece is not HELD and len(job.review_items) == review_items:
-                        if len(memory) > _MEMORY:
+                    if tag not in _NOT_CACHED and piece is not HELD and len(job.review_items) == review_items:
+                        if len(memory) > _MAX_CACHED_VALUES:
                             memory.clear()
                         memory[raw] = piece
                 else:
@@ -194,7 +194,7 @@ def walk_dataset(
     # Private creators apply no rule, but take memory as well.
     if len(rules) + (len(privates.creators) if privates else 0) > walk.limits.elements:
         raise Quarantined("too-many-elements")
-    _insert(walk, pending, _BEYOND, out)
+    _insert(walk, pending, _PAST_LAST_TAG, out)
     if not ordered:
         _put_in_order(walk, out)
     if not top:
@@ -220,7 +220,7 @@ def _insert(walk: WalkState, pending: list[tuple[int, Piece]], tag: int, out: li
             out.append(piece[0])
         walk.rules += piece[1]
         walk.links += piece[2]
-    return pending[-1][0] if pending else _BEYOND
+    return pending[-1][0] if pending else _PAST_LAST_TAG
 
 
 def _put_in_order(walk: WalkState, out: list[bytes]) -> None:
@@ -277,7 +277,7 @@ def _settle(
     # object.
     known = dictionary().get(tag)
     if known is None or group < 8 or group == 0xFFFE:
-        return _UNKNOWN
+        return _REMOVED_UNKNOWN
     rule = walk.book.rule(scope, tag)
     read_as = effective_vr(tag, vr)
     if read_as is None:
@@ -287,7 +287,7 @@ def _settle(
     value = raw[len(raw) - (stop - start) :]
     if tag == REFERENCED_PLACE and scope.path:
         there = renumber_reference(walk, value, big=source.big)
-        return (encode_element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _DANGLING
+        return (encode_element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _REMOVED_LINK
     # Bytes beyond the stated number of samples are shown by no viewer and could hide anything.
     covered = trim_to_sibling_counts(walk, tag, value, source)
     if covered is None:
@@ -318,7 +318,7 @@ def _undefined(
     """Rewrite an element of undefined length, which is a sequence even if its VR is UN (PS3.5 6.2.2)."""
     items = item_layout(vr, source)
     group = tag >> 16
-    removed = PRIVATE if group & 1 else _UNKNOWN
+    removed = PRIVATE if group & 1 else _REMOVED_UNKNOWN
     if group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ":
         return removed, skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
     rule = walk.book.rule(scope, tag)

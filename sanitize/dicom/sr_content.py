@@ -38,14 +38,14 @@ _RULES = {
 _CODE = re.compile(rb"(?<!\d)(1[12]\d{4})(?!\d)")
 _NUMBER = re.compile(rb"(?<![\d.])\d{2,}")
 # Private concepts have unknown codes: their meanings are searched for these words.
-_PLACES = re.compile(
+_PLACE_CONCEPTS = re.compile(
     rb"(?:institution|hospital|facility|clinic|organi[sz]ation|department|observer|operator|physician|author"
     rb"|technologist|radiologist|patient)(?:'s)? (?:name|address|id|identifier|login name|number)"
     rb"|\b(?:address|telephone|phone number|fax|e-?mail)\b",
     re.IGNORECASE,
 )
 # Ages over 89 are identifiers: 45 CFR 164.514(b)(2)(i)(C).
-_OLDEST = 89
+_MAX_AGE = 89
 
 ItemPath = tuple[int, ...]
 """Position of a content item: ordinals from the root's 1 down, as in Referenced Content Item Identifier."""
@@ -86,12 +86,12 @@ def exclusion_rule(concept: bytes, item: list[bytes], layout: Layout, *, ages_ke
     value_type = chunks.get(_VALUE_TYPE, b"")
     codes = _CODE.findall(concept)
     if _AGE in codes:
-        old = any(int(number) > _OLDEST for number in _NUMBER.findall(chunks.get(_MEASURED_VALUE, b"")))
+        old = any(int(number) > _MAX_AGE for number in _NUMBER.findall(chunks.get(_MEASURED_VALUE, b"")))
         return "X:subject-context" if old or not ages_kept else ""
     for code in codes:
         if code in _RULES:
             return _RULES[code]
-    return "X:institution" if b"TEXT" in value_type and _PLACES.search(concept) else ""
+    return "X:institution" if b"TEXT" in value_type and _PLACE_CONCEPTS.search(concept) else ""
 
 
 @dataclass(slots=True)

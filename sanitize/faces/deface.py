@@ -25,11 +25,11 @@ _BLOCK = 4
 # Rows of blocks of that breadth; those below are twice as broad.
 _ROWS_AT_BROW = 2
 # Voxels between the possible depths of a cut: 12 mm, so that depths do not follow the relief of the face.
-_STAIR = 3
+_TERRACE = 3
 # Depth below the skin, as a fraction of the length of the head: 16 mm in an adult.
 _DEPTH = 0.09
 # Voxels by which the new surface must be behind the former skin: 8 mm.
-_GONE = 2
+_REMOVED_DEPTH = 2
 # Largest fraction of skin that may remain, and largest correlation of the relief before and after.
 _MOST_SKIN_LEFT = 0.02
 _MOST_LIKENESS = 0.35
@@ -56,7 +56,7 @@ def plan_cut(volume: Volume, tissue: Mask, head: Head) -> FaceCut | None:
         for k in range(0, -(-hits.shape[1] // (2 * _BLOCK)) * 2 * _BLOCK, wide):
             block = hits[i : i + _BLOCK, k : k + wide]
             skin = block[(block >= 0) & (block < limit)]
-            end = min(-(-(int(skin.max()) + depth) // _STAIR) * _STAIR, limit) if skin.size else None
+            end = min(-(-(int(skin.max()) + depth) // _TERRACE) * _TERRACE, limit) if skin.size else None
             y = None if end is None else round(volume.front + (end - 0.5) * STEP, 3)
             row += [y] * (wide // _BLOCK)
         rows.append(tuple(row))
@@ -103,10 +103,10 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool
     before, after = first_hits(tissue), first_hits(tissue & ~gone)
     skin = np.zeros_like(before, bool)
     skin[planes, columns] = visible_skin(volume, tissue)[planes, columns]
-    skin &= before < limit - _GONE
+    skin &= before < limit - _REMOVED_DEPTH
     if not skin.any():  # nothing to compare proves nothing
         return False
-    left = skin & (after >= 0) & (after < before + _GONE)
+    left = skin & (after >= 0) & (after < before + _REMOVED_DEPTH)
     surface = _outer_surface(tissue)
     face = np.zeros_like(surface)
     face[planes, : limit - int(0.15 * head.length), columns] = True
@@ -161,7 +161,7 @@ def _relief(depths: Depths, there: Mask) -> Reals:
     """Depths minus their mean within 28 mm; steps such as that from chin to throat are clipped."""
     total, count = np.where(there, depths, 0).astype(float), there.astype(float)
     relief = (depths - _boxed(total) / np.maximum(1, _boxed(count)))[there]
-    return np.clip(relief, -_STAIR, _STAIR)
+    return np.clip(relief, -_TERRACE, _TERRACE)
 
 
 def _boxed(values: Reals, reach: int = 3) -> Reals:

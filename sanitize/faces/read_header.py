@@ -14,7 +14,7 @@ from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.quarantine import Quarantined
 
 _CLASS, _MODALITY, _SERIES, _FRAME = 0x00080016, 0x00080060, 0x0020000E, 0x00200052
-_IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL = (
+_IMAGE_TYPE, _BODY_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL = (
     0x00080008,
     0x00180015,
     0x00081030,
@@ -29,13 +29,13 @@ _POSITION, _ORIENTATION, _SPACING, _ROWS, _COLUMNS, _FRAMES = (
     0x00280011,
     0x00280008,
 )
-_WANTED = frozenset(
+_TAGS_READ = frozenset(
     [
-        *(_CLASS, _MODALITY, _SERIES, _FRAME, _IMAGE_TYPE, _PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL),
+        *(_CLASS, _MODALITY, _SERIES, _FRAME, _IMAGE_TYPE, _BODY_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL),
         *(_POSITION, _ORIENTATION, _SPACING, _ROWS, _COLUMNS, _FRAMES),
     ]
 )
-_LONGEST = 1024
+_MAX_VALUE_BYTES = 1024
 
 _MODALITIES = frozenset(["CT", "MR", "PT"])
 _CAPTURES = "1.2.840.10008.5.1.4.1.1.7"
@@ -43,7 +43,7 @@ _HEAD = tuple(
     "HEAD BRAIN FACE FACIAL SKULL SINUS ORBIT NECK JAW CRAN NEURO MANDIB MAXILL DENTAL EAR IAC EYE NOSE "
     "TONGUE CSPINE CERV WHOLE TEMPORAL".split()
 )
-_ELSEWHERE = frozenset(
+_NOT_HEAD = frozenset(
     "ABDOMEN CHEST THORAX PELVIS HAND FOOT KNEE HIP LEG ARM ELBOW WRIST ANKLE SHOULDER BREAST HEART LUNG "
     "LIVER KIDNEY PROSTATE LSPINE TSPINE FEMUR TIBIA COLON PANCREAS UTERUS ABDOMENPELVIS CHESTABDOMEN "
     "CHESTABDPELVIS CALF THIGH SSPINE LSSPINE COCCYX SACRUM RECTUM BLADDER".split()
@@ -137,7 +137,7 @@ def _scan(buf: Buffer, pos: int, layout: Layout, depth: int) -> dict[int, bytes]
             pos = skip_sequence(buf, start, end, item_layout(vr, layout), depth)
             continue
         pos = start + length
-        if tag in _WANTED and length <= _LONGEST:
+        if tag in _TAGS_READ and length <= _MAX_VALUE_BYTES:
             found.setdefault(tag, bytes(buf[start : min(pos, end)]))
     return found
 
@@ -155,9 +155,9 @@ def _count(text: str) -> int:
 
 def _elsewhere(texts: dict[int, str]) -> bool:
     """Whether the header names a body part without a face, and none of the head."""
-    part = "".join(texts.get(_PART, "").split()).upper()
-    said = " ".join(texts.get(tag, "") for tag in (_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL)).upper()
+    part = "".join(texts.get(_BODY_PART, "").split()).upper()
+    said = " ".join(texts.get(tag, "") for tag in (_BODY_PART, _STUDY_TEXT, _SERIES_TEXT, _PROTOCOL)).upper()
     words = said.replace("_", " ").replace("-", " ").replace("/", " ").split()
     if any(word.startswith(_HEAD) for word in words):
         return False
-    return part in _ELSEWHERE or (not part and any(word in _ELSEWHERE for word in words))
+    return part in _NOT_HEAD or (not part and any(word in _NOT_HEAD for word in words))

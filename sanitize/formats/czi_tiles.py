@@ -25,7 +25,7 @@ _XR_TAGS = {
 }
 _XR_OFFSET, _XR_COUNT, _XR_ALPHA = 0xBCC0, 0xBCC1, 0xBCC2
 _XR_SIZES = {1: 1, 3: 2, 4: 4, 11: 4}
-_WHOLE = struct.Struct("<I")
+_UINT32 = struct.Struct("<I")
 
 
 def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
@@ -51,7 +51,7 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
     head = bytes(data[offset : offset + 8])
     if length < 32 or head[:4] not in (b"II\xbc\x01", b"II\xbc\x00"):
         raise _refused()
-    at = offset + _WHOLE.unpack_from(head, 4)[0]
+    at = offset + _UINT32.unpack_from(head, 4)[0]
     if at + 2 > offset + length:
         raise _refused()
     count = struct.unpack_from("<H", data, at)[0]
@@ -63,7 +63,7 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
         if tag not in _XR_TAGS or kind not in _XR_SIZES or many > _XR_TAGS[tag]:
             continue
         size = _XR_SIZES[kind] * many
-        where = offset + _WHOLE.unpack(value)[0]
+        where = offset + _UINT32.unpack(value)[0]
         if size > 4 and where + size > offset + length:
             raise _refused()
         values[tag] = (kind, many, bytes(data[where : where + size]) if size > 4 else value)
@@ -72,8 +72,8 @@ def clean_jpegxr(data: Buffer, offset: int, length: int) -> tuple[Piece, ...]:
     if _XR_ALPHA in values:
         # A second code stream that would have to be checked and moved too.
         raise Quarantined("slide-compression", "structure")
-    begin = offset + _WHOLE.unpack(values[_XR_OFFSET][2])[0]
-    size = _WHOLE.unpack(values[_XR_COUNT][2])[0]
+    begin = offset + _UINT32.unpack(values[_XR_OFFSET][2])[0]
+    size = _UINT32.unpack(values[_XR_COUNT][2])[0]
     if begin + size > offset + length or bytes(data[begin : begin + 8]) != b"WMPHOTO\0":
         raise _refused()
     return (_container(head[:4], values, size), Copy(begin, size))
@@ -90,16 +90,16 @@ def _container(mark: bytes, values: dict[int, tuple[int, int, bytes]], size: int
     for tag in ordered:
         kind, many, value = values[tag]
         if tag == _XR_OFFSET:
-            value = _WHOLE.pack(begin)
+            value = _UINT32.pack(begin)
         elif tag == _XR_COUNT:
-            value = _WHOLE.pack(size)
+            value = _UINT32.pack(size)
         elif len(value) > 4:
-            value, place = _WHOLE.pack(place), place + len(value)
+            value, place = _UINT32.pack(place), place + len(value)
         else:
             used = _XR_SIZES[kind] * many
             value = value[:used].ljust(4, b"\0")
         entries += struct.pack("<HHI4s", tag, kind, many, value)
-    return mark + _WHOLE.pack(8) + struct.pack("<H", len(ordered)) + entries + bytes(4) + long_values
+    return mark + _UINT32.pack(8) + struct.pack("<H", len(ordered)) + entries + bytes(4) + long_values
 
 
 def zstd_length(data: Buffer, offset: int, length: int, *, headed: bool) -> int:

@@ -14,7 +14,7 @@ _HEADER, _ENTRY = 128, 12
 # 15 is the most channels of a color space that the ICC defines (FCLR).
 _MOST_TAGS, _MOST_CHANNELS = 200, 15
 # SHA-256 of profiles that systems and libraries distribute: being common, they identify no site or person.
-_PUBLIC = frozenset(
+_PUBLIC_PROFILES = frozenset(
     [
         "20b2861ed86bfc80a86a58866f800c2652418c2e492173c0d54f8cd85f22c971",  # sRGB IEC61966-2.1 of palettes
         "2b3aa1645779a9e634744faf9b01e9102b0c9b88fd6deced7934df86b949af7e",  # sRGB IEC61966-2.1, 1998
@@ -33,12 +33,12 @@ _PARAMETERS = (1, 3, 4, 5, 7)
 # CMM, reserved bytes of the version, date, platform, device and attributes, creator, profile ID and reserved.
 _BLANKED_HEADER = ((4, 8), (10, 12), (24, 36), (40, 44), (48, 64), (80, 128))
 # The illuminant of every profile is D50.
-_WHITE = bytes.fromhex("0000f6d6000100000000d32d")
+_D50_WHITE = bytes.fromhex("0000f6d6000100000000d32d")
 
 
 def clean_profile(profile: bytes) -> bytes | None:
     """Return a well-known profile unchanged, any other as `reduce_profile` leaves it."""
-    return profile if sha256(profile).hexdigest() in _PUBLIC else reduce_profile(profile)
+    return profile if sha256(profile).hexdigest() in _PUBLIC_PROFILES else reduce_profile(profile)
 
 
 def reduce_profile(profile: bytes) -> bytes | None:
@@ -61,7 +61,7 @@ def reduce_profile(profile: bytes) -> bytes | None:
     # Copying into zeros, instead of clearing, leaves nothing in gaps between tags.
     out = bytearray(size)
     out[:_HEADER] = profile[:_HEADER]
-    out[68:80] = _WHITE
+    out[68:80] = _D50_WHITE
     for start, end in _BLANKED_HEADER:
         out[start:end] = bytes(end - start)
     table = [unpack_from(">4sII", profile, _HEADER + 4 + _ENTRY * index) for index in range(count)]

@@ -14,7 +14,7 @@ _SIZ, _COD, _COC, _QCD, _QCC, _RGN, _POC, _CAP = 0x51, 0x52, 0x53, 0x5C, 0x5D, 0
 _TLM, _PLT = 0x55, 0x58
 # PRF, PLM, CPF, CRG and COM (profiles, packet lengths of the main header, registration, comments):
 # no decoder needs them.
-_CUT = frozenset([0x56, 0x57, 0x59, 0x63, 0x64])
+_OPTIONAL = frozenset([0x56, 0x57, 0x59, 0x63, 0x64])
 _OF_MAIN, _OF_TILES = frozenset([_SIZ, _CAP, _TLM]), frozenset([_PLT])
 _BOX_SIGNATURE = b"\0\0\0\x0cjP  "
 _MOST_COMPONENTS = 256
@@ -114,7 +114,7 @@ def _kept(segments: list[bytes], components: int, levels: int, elsewhere: frozen
     seen: set[bytes] = set()
     for segment in segments:
         marker, body = segment[1], segment[4:]
-        if marker in _CUT or (marker in (_COC, _QCC, _RGN) and (not body or body[0] >= components)):
+        if marker in _OPTIONAL or (marker in (_COC, _QCC, _RGN) and (not body or body[0] >= components)):
             continue
         named = segment[1:2] + (body[:1] if marker in (_COC, _QCC, _RGN, _TLM, _PLT) else b"")
         # Of a repeated segment a decoder uses one; the other could contain anything.

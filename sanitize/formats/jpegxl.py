@@ -5,7 +5,7 @@ from __future__ import annotations
 from medsanitize.sanitize.quarantine import Quarantined
 
 _SIGNATURE = b"\0\0\0\x0cJXL \x0d\x0a\x87\x0a"
-_KEPT = frozenset([b"JXL ", b"jxlc", b"jxlp"])
+_KEPT_BOXES = frozenset([b"JXL ", b"jxlc", b"jxlp"])
 # The file type box is replaced by this one: brands could be added to the original.
 _TYPE = b"\0\0\0\x14ftypjxl \0\0\0\0jxl "
 
@@ -36,7 +36,7 @@ def strip_jpegxl_metadata(frame: bytes) -> bytes:
         if kind == b"ftyp":
             pieces.append(_TYPE)
         # jxll, the level, is one byte; a longer one could contain anything.
-        elif kind in _KEPT or (kind == b"jxll" and length == 9):
+        elif kind in _KEPT_BOXES or (kind == b"jxll" and length == 9):
             pieces.append(frame[pos : pos + length])
         pos += length
     out = b"".join(pieces)

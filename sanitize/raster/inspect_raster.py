@@ -20,7 +20,7 @@ _PERSONS = frozenset([315, 40093, 42032])
 # Serial numbers of body, lens and camera.
 _NUMBERS = frozenset([42033, 42037, 50735])
 # The XP tags of Windows, in UTF-16.
-_WIDE = range(40091, 40096)
+_XP_TAGS = range(40091, 40096)
 _PERSON_KEYWORDS = frozenset("author artist creator by-line patient name operator physician".split())
 # By-line, by-line title, credit, contact, writer (IPTC-IIM 4.2, record 2).
 _IPTC_PERSONS = frozenset([80, 85, 110, 118, 122])
@@ -141,7 +141,7 @@ def _directory(page: Directory) -> Iterator[Said]:
             yield from _xmp(_decoded(value))
         elif tag in (_IPTC, _PHOTOSHOP):
             yield from _iptc(value) if tag == _IPTC else _photoshop(value)
-        elif tag in _WIDE:
+        elif tag in _XP_TAGS:
             yield "person" if tag in _PERSONS else "text", value.decode("utf-16-le", "replace")
         elif tag == _COMMENT:
             # UserComment starts with eight bytes that name its character set (CIPA DC-008).

@@ -22,7 +22,7 @@ _KEYED = re.compile(
     r"(?i)\b(?:user(?:name)?|operator|patient(?:[ _]?name)?|technician|lastname|firstname|title|barcode\w*"
     r"|slide[ _]?(?:name|id)|reference|serial\w*)\b\"?\s*[=:>]+\s*\"?([^|\"<>;=\r\n]{3,60})"
 )
-_HARMLESS = re.compile(r"(?i)(?:jpe?g|j2k|rgb|q=|aperio|openslide|level|tile|image|x86|utf|iso|v\d).*")
+_TECHNICAL_TEXT = re.compile(r"(?i)(?:jpe?g|j2k|rgb|q=|aperio|openslide|level|tile|image|x86|utf|iso|v\d).*")
 
 
 def inspect_slide(view: SlideView) -> Inspection | None:
@@ -90,7 +90,7 @@ def _known(view: SlideView) -> Iterator[KnownValue]:
     for text in _texts(view):
         for found in _KEYED.findall(text):
             value = found.strip()
-            if len(value) > 5 and not _HARMLESS.match(value):
+            if len(value) > 5 and not _TECHNICAL_TEXT.match(value):
                 yield KnownValue("id" if any(map(str.isdigit, value)) else "name", value)
 
 

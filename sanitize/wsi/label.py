@@ -8,7 +8,7 @@ from medsanitize.sanitize.formats.tiff.writer import ascii_value, integer_values
 from medsanitize.sanitize.formats.tiff_directory import Dialect
 
 # Characters per line: a UID of 44 characters fills four lines.
-_LINE = 11
+_PER_LINE = 11
 _MARGIN, _SPACING, _SCALE = 4, 3, 3
 
 
@@ -45,7 +45,7 @@ def _drawn(instance: str) -> tuple[int, int, bytes]:
     """Return width, height and RGB samples of the pseudonym in black on white."""
     from PIL import Image, ImageDraw, ImageFont
 
-    lines = "\n".join(instance[at : at + _LINE] for at in range(0, len(instance), _LINE))
+    lines = "\n".join(instance[at : at + _PER_LINE] for at in range(0, len(instance), _PER_LINE))
     # Pillow's built-in bitmap font: the bytes must not depend on the fonts of the machine.
     font = ImageFont.load_default_imagefont()
     box = ImageDraw.Draw(Image.new("L", (1, 1))).multiline_textbbox((0, 0), lines, font, spacing=_SPACING)

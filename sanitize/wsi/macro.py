@@ -44,12 +44,12 @@ Area = tuple[int, int, int, int]
 
 _ORIENTATION, _SUBSAMPLING = 274, 530
 _CHANNELS, _RGB, _YCC = 3, 2, 6
-_READABLE = frozenset([NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD])
+_READABLE_COMPRESSIONS = frozenset([NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD])
 _MOST_PIXELS, _MOST_BYTES = 1 << 24, 1 << 26
 # Side of a JPEG block: only areas blanked in whole blocks decode to exactly one value, without ringing.
 _CELL = 8
 _QUALITY = 90
-_READINGS = 4
+_MAX_PASSES = 4
 _BLACK = (64, 64)
 KEPT, _LEFT_OUT = "C:slide-macro", "X:slide-macro"
 TEXT = "C:burned-in-text"
@@ -178,7 +178,7 @@ def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
     forms = {1: (1,), _CHANNELS: (_RGB, _YCC) if shape.compression == JPEG else (_RGB,)}
     if (
         not plain
-        or shape.compression not in _READABLE
+        or shape.compression not in _READABLE_COMPRESSIONS
         or set(bits) != {8}
         or photometric not in forms.get(samples or 0, ())
         # Before anything is decoded: the header alone decides how much memory the decoder takes.
@@ -246,7 +246,7 @@ def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
     mask[kept[1] : kept[3], kept[0] : kept[2]] = True
     blanked: list[Area] = []
     # Text is searched in what was encoded, until none is found: lossy coding and blanking change the result.
-    for _ in range(_READINGS):
+    for _ in range(_MAX_PASSES):
         data = _encoded(picture, mask)
         found = text_areas(_shown(data, mask), kept, blanked)
         if not found:

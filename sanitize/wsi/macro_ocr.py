@@ -16,11 +16,11 @@ from medsanitize.sanitize.burned_in.rendering import render_frame
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from numpy.typing import NDArray
 
-_FEW, _SEVERAL = 3, 5
-_LARGE = 40
-_SURE = 0.9
+_FEW_LETTERS, _CERTAIN_LETTERS = 3, 5
+_LARGE_TEXT_HEIGHT = 40
+_CONFIDENT_SCORE = 0.9
 # Covered fraction from which a code counts as blanked.
-_SAME = 0.7
+_SAME_AREA_FRACTION = 0.7
 
 
 def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> list[Area]:
@@ -60,7 +60,7 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
                 found.append(area)
         for x, y, x1, y1 in find_codes(shown):
             area = (x + left, y + top, x1 + left, y1 + top)
-            if not any(covered_fraction(area, known) >= _SAME for known in blanked):
+            if not any(covered_fraction(area, known) >= _SAME_AREA_FRACTION for known in blanked):
                 found.append(area)
     return list(merge_areas(found))
 
@@ -69,11 +69,11 @@ def _is_text(box: TextBox, side: int) -> bool:
     """Return whether a box holds text; ``side`` is the shorter side of the image, in pixels."""
     letters = sum(char.isalnum() for char in box.text)
     # Small boxes count with a single letter; in large ones the reader sees "letters" in tissue.
-    if box.height <= _LARGE:
+    if box.height <= _LARGE_TEXT_HEIGHT:
         return letters > 0
-    if letters > _FEW:
-        return letters >= _SEVERAL or box.score >= LEGIBLE
-    return letters > 0 and box.score >= _SURE and 2 * box.height <= side
+    if letters > _FEW_LETTERS:
+        return letters >= _CERTAIN_LETTERS or box.score >= LEGIBLE
+    return letters > 0 and box.score >= _CONFIDENT_SCORE and 2 * box.height <= side
 
 
 @cache

@@ -16,14 +16,20 @@ _NAMES = (
     "TdT Tryptase C4d"
 ).split()
 # Spellings that do not fold to a listed name.
-_ALSO = {"he": "H&E", "hande": "H&E", "hematoxylineosin": "H&E", "haematoxylineosin": "H&E", "ki67": "Ki-67"}
+_VARIANTS = {
+    "he": "H&E",
+    "hande": "H&E",
+    "hematoxylineosin": "H&E",
+    "haematoxylineosin": "H&E",
+    "ki67": "Ki-67",
+}
 
 
 def _folded(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold().replace("&", "and"))
 
 
-_KNOWN = {_folded(name): name for name in _NAMES} | _ALSO
+_KNOWN = {_folded(name): name for name in _NAMES} | _VARIANTS
 
 
 _CHANNELS = re.compile(

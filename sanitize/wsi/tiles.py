@@ -21,9 +21,9 @@ _SOI, _EOI, _SOS, _DRI, _COM, _ADOBE = b"\xff\xd8", b"\xff\xd9", 0xDA, 0xDD, 0xF
 _FRAMES = frozenset([0xC0, 0xC1, 0xC2])
 # At most this much of a tile is parsed: a segment has at most 65,535 bytes, whole headers far fewer.
 _HEADER = 1 << 17
-_REMEMBERED = 4096
-_OVERRUN = 4096
-_FORGET = 64 << 20
+_MAX_CACHED_HEADERS = 4096
+_MAX_OVERRUN = 4096
+_RELEASE_PAGES_AFTER = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class TileCleaner:
     rules: dict[str, int] = field(default_factory=dict)
     _headers: dict[bytes, _Header] = field(default_factory=dict)
     _last: bytes = b""
-    _looked_at: int = 0
+    _bytes_read: int = 0
     _markers: MarkerIndex = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,11 +101,11 @@ class TileCleaner:
             raise Quarantined("tiff-structure", "structure")
         if self.untouched:
             return (Copy(offset, length, self.file),)
-        self._looked_at += length
-        if self._looked_at > _FORGET and isinstance(self.data, mmap.mmap):
+        self._bytes_read += length
+        if self._bytes_read > _RELEASE_PAGES_AFTER and isinstance(self.data, mmap.mmap):
             # Otherwise the resident memory of a worker grows to the size of the slide.
             self.data.madvise(mmap.MADV_DONTNEED)
-            self._looked_at = 0
+            self._bytes_read = 0
         if compression == JPEG:
             return self._jpeg(offset, length)
         if compression in (J2K_YCC, J2K_RGB, J2K):
@@ -161,7 +161,7 @@ class TileCleaner:
         if found is None:
             found = parse_jpeg_header(bytes(self.data[offset : offset + min(length, _HEADER)]))
             # The first FF DA may be data inside a segment: then the key is not the header, and is not cached.
-            if len(self._headers) < _REMEMBERED and found.end == len(key):
+            if len(self._headers) < _MAX_CACHED_HEADERS and found.end == len(key):
                 self._headers[key] = found
         if key in self._headers:
             self._last = key
@@ -297,7 +297,7 @@ def check_lzw(strip: bytes, size: int | None) -> None:
     except (imagecodecs.LzwError, RuntimeError, ValueError):
         shorter = 0
     # Some writers let the last code run past the end of the strip, hence the tolerance.
-    if size is None or not size <= whole <= size + _OVERRUN or shorter == whole:
+    if size is None or not size <= whole <= size + _MAX_OVERRUN or shorter == whole:
         raise _refused()
 
 

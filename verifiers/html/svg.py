@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 INK: Final = "#1c2321"
 MARK: Final = "#376f8c"
 SECOND: Final = "#c2571a"
-_SOFT: Final = "#5a6562"
+_MUTED: Final = "#5a6562"
 _NAMED = re.compile(r' (?:xmlns(?::\w+)?|version)="[^"]*"')
 _STYLE: Final[Any] = {
     # A fixed salt, since matplotlib draws the ids of elements at random otherwise.
@@ -24,10 +24,10 @@ _STYLE: Final[Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": _SOFT,
+    "axes.edgecolor": _MUTED,
     "axes.labelcolor": INK,
-    "xtick.color": _SOFT,
-    "ytick.color": _SOFT,
+    "xtick.color": _MUTED,
+    "ytick.color": _MUTED,
     "axes.grid": True,
     "grid.color": "#e4e2da",
     "grid.linewidth": 0.7,

@@ -37,7 +37,7 @@ _CODING_SCHEMES: Final = ("2.16.840.1.113883.", "1.2.840.113556.")
 _SCHEME_UIDS: Final = frozenset([0x0008010C, 0x00089123])
 """Coding Scheme UID and Creator-Version UID identify a scheme or software, so short roots are allowed."""
 _ORGANIZATION: Final = re.compile(rb"[12]\.\d{1,3}(?:\.\d{1,7}){1,8}")
-_DIRECT: Final = frozenset(
+_DIRECT_IDENTIFIERS: Final = frozenset(
     [0x00100010, 0x00101000, 0x00101001, 0x00101005, 0x00101040, 0x00101060, 0x00102154]
 )
 """Attributes that identify the patient directly; keeping one means that the identity is not removed."""
@@ -188,7 +188,7 @@ def check_subject(parsed: Parsed, expected: Expected) -> Iterator[Finding]:
         return bytes(parsed.buffer[start:end]).strip(b" \0")
 
     # Patient Identity Removed must not claim more than the policy does.
-    stated = b"NO" if expected.kept_attributes & _DIRECT else b"YES"
+    stated = b"NO" if expected.kept_attributes & _DIRECT_IDENTIFIERS else b"YES"
     if text(0x00120062) != stated:
         yield Finding("(0012,0062)", STRUCTURE)
     if text(0x00020003) != text(0x00080018):

@@ -33,8 +33,8 @@ Buffer = bytes | mmap.mmap
 Element = tuple[int, bytes, int, int, int]
 """Tag, VR, start and end of the value in ``Parsed.buffer``, index of the enclosing item or -1."""
 
-_SHORT: Final = frozenset(b"AE AS AT CS DA DS DT FL FD IS LO LT PN SH SL SS ST TM UI UL US".split())
-_LONG: Final = frozenset(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
+_SHORT_VRS: Final = frozenset(b"AE AS AT CS DA DS DT FL FD IS LO LT PN SH SL SS ST TM UI UL US".split())
+_LONG_VRS: Final = frozenset(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
 _UNDEFINED: Final = 0xFFFFFFFF
 _ITEM: Final = 0xFFFEE000
 _ITEM_END: Final = 0xFFFEE00D
@@ -153,7 +153,7 @@ def _meta_end(raw: Buffer) -> int:
     """Find the end of group 0002 and compare it with the group length (PS3.10 table 7.1-1)."""
     pos, size, declared = _META_START, len(raw), -1
     while pos + 8 <= size and raw[pos : pos + 2] == b"\x02\x00":
-        if raw[pos + 4 : pos + 6] in _LONG:
+        if raw[pos + 4 : pos + 6] in _LONG_VRS:
             if pos + 12 > size:
                 raise MalformedFile("cut")
             pos, start = pos + 12 + int.from_bytes(raw[pos + 8 : pos + 12], "little"), pos
@@ -248,7 +248,7 @@ class _Walk:
             return self._implicit(pos, end, item, depth, closed)
         # Attributes in local variables: this loop dominates the time of the audit.
         buf, head, elements = self.buf, self.head, self.elements
-        append, short, last = elements.append, _SHORT, -1
+        append, short, last = elements.append, _SHORT_VRS, -1
         try:
             while pos < end:
                 group, number, vr, length = head(buf, pos)
@@ -259,7 +259,7 @@ class _Walk:
                     if pos > end:
                         raise MalformedFile("length")
                     append((tag, vr, start, pos, item))
-                elif vr in _LONG:
+                elif vr in _LONG_VRS:
                     pos = self._large(tag, vr, start + 4, self.long(buf, start)[0], end, item, depth)
                 elif closed and tag == _ITEM_END:
                     return self._delimited(pos, end)

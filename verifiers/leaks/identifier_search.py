@@ -53,11 +53,11 @@ _WORD: Final = len(_RULES) - 1
 _UID: Final = re.compile(rb"[0-2](?:\.[0-9]+)+")
 _RUN: Final = re.compile(rb"[ ^,_='\"/\\;:()\t\r\n-]{4,}")
 _UID_LETTERS: Final = b".0123456789"
-_UNKNOWN: Final = b""
-_PART: Final = 4
-_PIECES: Final = 256
-"""The prefilter pays if it keeps at most one in `_PART` bytes of a chunk and fewer than `_PIECES` pieces."""
-_OUTRIGHT: Final = 32
+_NOT_COMPUTED: Final = b""
+_MIN_REDUCTION: Final = 4
+_MAX_PIECES: Final = 256
+"""Worthwhile if the prefilter keeps one in `_MIN_REDUCTION` bytes and `_MAX_PIECES` pieces at most."""
+_UNFILTERED_CHUNKS: Final = 32
 """Number of chunks searched without prefilter after one of which it kept too much."""
 _DIGIT_SEPARATORS: Final = b" -/()"
 
@@ -110,7 +110,7 @@ class IdentifierSearch:
         self._uids = uids
         self._automata: list[tuple[BytesAhoCorasick, bytes]] | None = None
         self._words: dict[bytes, set[bytes]] = {}
-        self._table: bytes | None = _UNKNOWN
+        self._table: bytes | None = _NOT_COMPUTED
 
     def __repr__(self) -> str:
         return "IdentifierSearch(...)"
@@ -145,9 +145,9 @@ class IdentifierSearch:
         for begin, chunk in _chunks(buffer, start, end):
             outright -= 1
             if table is not None and outright < 0:
-                pieces = list(islice(candidate_runs(chunk, table), _PIECES))
-                if len(pieces) == _PIECES or sum(map(len, pieces)) > len(chunk) // _PART:
-                    outright = _OUTRIGHT
+                pieces = list(islice(candidate_runs(chunk, table), _MAX_PIECES))
+                if len(pieces) == _MAX_PIECES or sum(map(len, pieces)) > len(chunk) // _MIN_REDUCTION:
+                    outright = _UNFILTERED_CHUNKS
                 elif not self._could_stand_in(pieces, table):
                     continue
             yield from self._in_chunk(chunk, begin)
@@ -159,7 +159,7 @@ class IdentifierSearch:
 
     def _letters(self) -> bytes | None:
         """Return the table of bytes that occur in values or separate them; see `byte_table`."""
-        if self._table == _UNKNOWN:
+        if self._table == _NOT_COMPUTED:
             plain = b"".join((*self._patterns, *self._words, *((_UID_LETTERS,) if self._uids else ())))
             self._table = byte_table(plain + plain.upper() + DELETED)
         return self._table
@@ -173,7 +173,7 @@ class IdentifierSearch:
             In lower case. They match in any case and in UTF-16, but with exactly their separators.
         """
         joined = copy(self)
-        joined._words, joined._table = {}, _UNKNOWN
+        joined._words, joined._table = {}, _NOT_COMPUTED
         for word in words:
             joined._words.setdefault(normalize(word), set()).add(word)
         if not joined._words:

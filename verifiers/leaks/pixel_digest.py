@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # A frame that expands beyond 1 GiB is not decoded: a small file may claim any size.
 _MAX_FRAME_BYTES: Final = 1 << 30
-_PIECE: Final = 1 << 24
+_BLOCK_BYTES: Final = 1 << 24
 _SAME_PHOTOMETRIC: Final = {
     "YBR_RCT": "RGB",
     "YBR_ICT": "RGB",
@@ -187,8 +187,8 @@ def _native(parsed: Parsed, shape: _Shape, place: int) -> str | None:
 
 
 def _pieces(parsed: Parsed, start: int, end: int) -> Iterator[bytes]:
-    for place in range(start, end, _PIECE):
-        yield parsed.buffer[place : min(end, place + _PIECE)]
+    for place in range(start, end, _BLOCK_BYTES):
+        yield parsed.buffer[place : min(end, place + _BLOCK_BYTES)]
 
 
 def _reordered(parsed: Parsed, shape: _Shape, start: int, word: int, swapped: bool) -> str:

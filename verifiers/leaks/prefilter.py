@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 LONG: Final = 9
 """Length of the shortest value that is always found."""
 _WORD: Final = 4
-_ALL: Final = 0x01010101
-_MORE: Final = 2
+_WORD_MARKED: Final = 0x01010101
+_FOLLOWING: Final = 2
 _BEFORE: Final = _WORD - 1
-_BEHIND: Final = _WORD + _MORE - 1
+_AFTER: Final = _WORD + _FOLLOWING - 1
 """No run starts further before its first marked word, or ends further behind its last one."""
 _IN_TURN: Final = (1, 0, 3, 2, 5, 4)
 """Offsets in and after a word, first those with the high bytes of samples, which are rarely letters."""
-_TWO: Final = 0x0101
+_TWO_MARKED: Final = 0x0101
 _ASCII: Final = 128
 BLOCK: Final = 1 << 18
 """Bytes processed together; few enough for all intermediate arrays to stay in the processor cache."""
@@ -73,11 +73,11 @@ def candidate_runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
             begin = start
         else:
             if reached:
-                yield b"".join([*parts, chunk[begin : reached + _BEHIND]])
+                yield b"".join([*parts, chunk[begin : reached + _AFTER]])
             parts, begin = [], max(start - _BEFORE, 0)
         reached = stop
     if reached:
-        yield b"".join([*parts, chunk[begin : reached + _BEHIND]])
+        yield b"".join([*parts, chunk[begin : reached + _AFTER]])
 
 
 def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
@@ -93,10 +93,10 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
         else:
             few = np.frombuffer(chunk[start:stop].translate(table), np.bool_)
         words = few[: len(few) // _WORD * _WORD].view("<u4")
-        at = (words[:-1] == _ALL) & (words[1:] & _TWO == _TWO)
+        at = (words[:-1] == _WORD_MARKED) & (words[1:] & _TWO_MARKED == _TWO_MARKED)
         at &= np.frombuffer(chunk, "<u4", len(at), start) != 0
         found.append(start + _WORD * np.flatnonzero(at))
-    last = (len(chunk) - _WORD - _MORE) // _WORD * _WORD
+    last = (len(chunk) - _WORD - _FOLLOWING) // _WORD * _WORD
     if last >= 0 and last > len(chunk) // _WORD * _WORD - 2 * _WORD:
         found.append(np.array([last]))  # the bytes behind it are no whole word
     return np.concatenate(found) if found else np.zeros(0, np.int64)

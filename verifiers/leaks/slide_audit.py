@@ -40,7 +40,7 @@ from medsanitize.verifiers.leaks.slide_single_pass import SinglePassReader, sums
 STRUCTURE: Final = Finding("structure", "audit:structure")
 # Shorter words of the source occur in encoded tiles by chance.
 _LEAST_OF_SOURCE: Final = 10
-_BESIDE: Final = 16
+_CONTEXT_BYTES: Final = 16
 """Bytes before a value that decide whether it is a separate word."""
 
 
@@ -259,7 +259,7 @@ def _outside(
     windows: list[tuple[int, int]] = []
     for start, end in gaps:
         # Windows exceed gaps, to include adjacent characters and values that extend into a tile.
-        begin, stop = max(start - _BESIDE, 0), min(end + OVERLAP, len(data))
+        begin, stop = max(start - _CONTEXT_BYTES, 0), min(end + OVERLAP, len(data))
         if windows and begin <= windows[-1][1]:
             begin = windows.pop()[0]
         windows.append((begin, stop))

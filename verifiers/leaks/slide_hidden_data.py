@@ -36,7 +36,7 @@ _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 _GROUP: Final = 4
 """Base64 characters that encode three bytes."""
 _LEAST_CODED: Final = 12
-_PRINTED: Final = re.compile(rb"[\t\n\r -~]{16,}")
+_PRINTABLE_RUN: Final = re.compile(rb"[\t\n\r -~]{16,}")
 _HEADERS: Final = (b"Exif\0\0", b"http://ns.adobe.com/xap", b"<x:xmpmeta", b"8BIM", b"ICC_PROFILE", b"acsp")
 # Header and tag count of an ICC profile, and header fields that may identify (ICC.1, 7.2).
 _PROFILE_HEAD: Final = 132
@@ -64,9 +64,9 @@ _JFIF: Final = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
 # zlib headers of the usual compression levels.
 _ZLIB: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
 # ASCII text in UTF-16 little endian.
-_WIDE: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
+_UTF16_RUN: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
 _WORD: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.@-]{5,79}")
-_PLAIN: Final = re.compile(
+_COMMON_WORD: Final = re.compile(
     rb"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|\d+\.\d*|\d+x\d+|(?:19|20)\d\d"
     rb"|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|c\d{4,5}-\d\d",
     re.IGNORECASE,
@@ -76,7 +76,7 @@ _COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12
 # Bounds on decompression, against small files that expand without limit.
 _MOST_INFLATED: Final = 1 << 20
 _MOST_STREAMS: Final = 4096
-_FORGET: Final = 64 << 20
+_RELEASE_PAGES_AFTER: Final = 64 << 20
 
 
 def identifying_words(texts: Sequence[bytes]) -> Tokens:
@@ -102,7 +102,7 @@ def _identifying(texts: Sequence[bytes]) -> Iterator[bytes]:
             digits = sum(48 <= one < 58 for one in lower)
             if len(lower) < 6 or not digits:
                 continue
-            if _COMPACT_DATE.fullmatch(lower) or (not _PLAIN.fullmatch(lower) and len(lower) >= 8):
+            if _COMPACT_DATE.fullmatch(lower) or (not _COMMON_WORD.fullmatch(lower) and len(lower) >= 8):
                 yield stripped
 
 
@@ -122,7 +122,7 @@ def hidden_data_rules(outside: bytes, tokens: Tokens) -> Iterator[str]:
         ``date``, ``guid``, ``source-text``, ``metadata``, ``picture``, ``coded-text`` or ``packed-text``.
     """
     yield from _in_text(outside, tokens)
-    for wide in _WIDE.findall(outside):
+    for wide in _UTF16_RUN.findall(outside):
         yield from _in_text(wide[::2], tokens)
     if any(mark in outside for mark in _HEADERS):
         yield "metadata"
@@ -157,12 +157,12 @@ def tile_faults(data: mmap.mmap, tiles: Tiles, *, metadata: bool) -> Iterator[st
     metadata : bool
         Whether the policy keeps comments and application segments of tiles.
     """
-    head, looked_at = NO_HEAD, 0
+    head, bytes_read = NO_HEAD, 0
     for start, end in tiles.every:
-        looked_at += end - start
-        if looked_at > _FORGET:
+        bytes_read += end - start
+        if bytes_read > _RELEASE_PAGES_AFTER:
             data.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
-            looked_at = 0
+            bytes_read = 0
         if data[start : start + 2] != JPEG:
             continue
         # Most tiles of a slide have equal headers, which are checked once.
@@ -255,7 +255,7 @@ def _is_coded(run: bytes) -> bool:
         except (binascii.Error, ValueError):
             continue
         read = len(text) >= _LEAST_CODED and _is_text(text)
-        if read or text.startswith(_PICTURES[0]) or _PRINTED.search(text):
+        if read or text.startswith(_PICTURES[0]) or _PRINTABLE_RUN.search(text):
             return True
     return False
 

@@ -18,7 +18,7 @@ Range = tuple[int, int]
 """Start and end of a byte range."""
 JPEG: Final = b"\xff\xd8"
 # Bound on texts and on lists of hostile files.
-_MOST: Final = 1 << 22
+_MAX_BYTES: Final = 1 << 22
 _LEVEL = struct.Struct("<4i")
 _NOT_BUILT_SO: Final = (
     ValueError,
@@ -147,7 +147,7 @@ def texts_of(main: Path, others: Sequence[Path]) -> Iterator[bytes]:
     suffix = main.suffix.lower()
     for path in (main, *others):
         if path.suffix.lower() in (".ini", ".vms", ".vmu", ".afi"):
-            yield path.read_bytes()[:_MOST]
+            yield path.read_bytes()[:_MAX_BYTES]
     if suffix == ".afi":
         for path in others:
             yield from _said_in(path)
@@ -162,7 +162,7 @@ def _said_in(main: Path) -> Iterator[bytes]:
     with main.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:10] == b"ZISRAWFILE":
             start = data.find(b"<ImageDocument")
-            yield data[start : data.find(b"</ImageDocument>", start)][:_MOST] if start >= 0 else b""
+            yield data[start : data.find(b"</ImageDocument>", start)][:_MAX_BYTES] if start >= 0 else b""
             return
         try:
             with tifffile.TiffFile(file) as tif:  # not the path: the target of a link may have no suffix
@@ -170,7 +170,7 @@ def _said_in(main: Path) -> Iterator[bytes]:
                     for tag in page.tags.values():
                         # BYTE, ASCII and UNDEFINED values of more than 5 bytes (TIFF 6.0, section 2).
                         if int(tag.dtype) in (1, 2, 7) and tag.count > 5:
-                            yield data[tag.valueoffset : tag.valueoffset + min(tag.count, _MOST)]
+                            yield data[tag.valueoffset : tag.valueoffset + min(tag.count, _MAX_BYTES)]
         except _NOT_BUILT_SO:
             raise MalformedSlide from None
 
@@ -250,7 +250,7 @@ def _mirax_level(index: bytes, head: int, level: int) -> Iterator[tuple[int, int
     (record,) = struct.unpack_from("<i", index, root + 4 * level)
     _, page = struct.unpack_from("<2i", index, record)
     # Bounded, because the pages are a linked list that a hostile file may close to a ring.
-    for _ in range(_MOST):
+    for _ in range(_MAX_BYTES):
         if not page:
             return
         count, following = struct.unpack_from("<2i", index, page)

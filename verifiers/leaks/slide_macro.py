@@ -10,7 +10,7 @@ from typing import Any, Final
 Part = tuple[float, float, float, float]
 """Left, top, right and bottom, as fractions of width and height."""
 
-_CLOSE: Final = 2
+_MAX_DIFFERENCE: Final = 2
 """Maximum difference of two JPEG decoders per sample, of 255."""
 
 
@@ -40,7 +40,7 @@ def is_stated(main: Path, shown: Any, digest: str, part: Part | None) -> bool:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return False
     seen = np.array(shown.convert("RGB"))
-    if seen.shape != stored.shape or int(np.abs(seen.astype(np.int16) - stored).max()) > _CLOSE:
+    if seen.shape != stored.shape or int(np.abs(seen.astype(np.int16) - stored).max()) > _MAX_DIFFERENCE:
         return False
     return part is None or not (_around(stored, part).any() or _around(seen, part).any())
 

@@ -11,18 +11,23 @@ from typing import Any, Final
 from medsanitize.sanitize.result import Finding, SlideRecord
 from medsanitize.verifiers.leaks.slide_macro import Part, is_stated
 
-_ELSEWHERE: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
+_VENDORS_NOT_RENDERED: Final = frozenset(["akoya", "ome-tiff", "zeiss"])
 """Formats that OpenSlide does not read, or reads as another format."""
 _VIEWER: Final = Finding("levels", "audit:viewer")
 _PIXELS: Final = Finding("pixels", "audit:pixels")
 _PICTURE: Final = Finding("pictures", "audit:picture")
 # Levels up to this size are compared completely, others at 36 positions.
-_SMALL: Final = 2048
+_MAX_WHOLE_LEVEL: Final = 2048
 _REGION: Final = 256
-_ACROSS: Final = 6
+_REGIONS_PER_SIDE: Final = 6
 _LETTERS, _LINE, _EDGE, _ENLARGED = 11, 14, 4, 3
 """Layout of a replaced label: letters per line, line height and margin in pixels, enlargement."""
-_SAID: Final = ("openslide.vendor", "openslide.mpp-x", "openslide.mpp-y", "openslide.objective-power")
+_PROPERTIES: Final = (
+    "openslide.vendor",
+    "openslide.mpp-x",
+    "openslide.mpp-y",
+    "openslide.objective-power",
+)
 
 
 def differences(
@@ -87,12 +92,12 @@ def _one(main: Path, stated: SlideRecord, sources: Sequence[Path], part: Part | 
             yield _PICTURE
         yield from _opened(opened, stated, sources)
     except (OpenSlideError, OSError):
-        if stated.vendor not in _ELSEWHERE:
+        if stated.vendor not in _VENDORS_NOT_RENDERED:
             yield _VIEWER
     finally:
         if opened is not None:
             opened.close()
-    if stated.vendor in _ELSEWHERE:
+    if stated.vendor in _VENDORS_NOT_RENDERED:
         yield from _by_tifffile(main, stated, sources)
 
 
@@ -109,16 +114,19 @@ def _shows_what_may_be(slide: Any, stated: SlideRecord, main: Path, part: Part |
 def _opened(slide: Any, stated: SlideRecord, sources: Sequence[Path]) -> Iterator[Finding]:
     from openslide import OpenSlide
 
-    if stated.vendor not in _ELSEWHERE and not _as_stated(slide, stated):
+    if stated.vendor not in _VENDORS_NOT_RENDERED and not _as_stated(slide, stated):
         yield _VIEWER
     if not sources:
         return
     if OpenSlide.detect_format(sources[0]) is None:
-        yield from () if stated.vendor in _ELSEWHERE else (_VIEWER,)
+        yield from () if stated.vendor in _VENDORS_NOT_RENDERED else (_VIEWER,)
         return
     with OpenSlide(sources[0]) as source:
-        said = [(one.properties.get(name)) for one in (source, slide) for name in _SAID]
-        if said[: len(_SAID)] != said[len(_SAID) :] or source.level_dimensions != slide.level_dimensions:
+        said = [(one.properties.get(name)) for one in (source, slide) for name in _PROPERTIES]
+        if (
+            said[: len(_PROPERTIES)] != said[len(_PROPERTIES) :]
+            or source.level_dimensions != slide.level_dimensions
+        ):
             yield _VIEWER
         elif any(
             source.read_region(*one).tobytes() != slide.read_region(*one).tobytes() for one in _regions(slide)
@@ -156,12 +164,12 @@ def _regions(slide: Any) -> Iterator[tuple[tuple[int, int], int, tuple[int, int]
     """Yield regions to compare: small levels completely, of others a grid; position, level, size."""
     for level, (width, height) in enumerate(slide.level_dimensions):
         scale = slide.level_downsamples[level]
-        if max(width, height) <= _SMALL:
+        if max(width, height) <= _MAX_WHOLE_LEVEL:
             yield (0, 0), level, (width, height)
             continue
-        for number in range(_ACROSS * _ACROSS):
-            x = (width - _REGION) * (number % _ACROSS) // (_ACROSS - 1)
-            y = (height - _REGION) * (number // _ACROSS) // (_ACROSS - 1)
+        for number in range(_REGIONS_PER_SIDE * _REGIONS_PER_SIDE):
+            x = (width - _REGION) * (number % _REGIONS_PER_SIDE) // (_REGIONS_PER_SIDE - 1)
+            y = (height - _REGION) * (number // _REGIONS_PER_SIDE) // (_REGIONS_PER_SIDE - 1)
             size = (min(_REGION, width), min(_REGION, height))
             yield (int(max(x, 0) * scale), int(max(y, 0) * scale)), level, size
 

@@ -29,7 +29,7 @@ CONFIDENCE: Final = 0.95
 
 _FORMAT: Final = 1
 # The highest impostor scores decide a strict threshold, so that they are stored unthinned.
-_EXACT: Final = 1024
+_UNTHINNED_SCORES: Final = 1024
 _STEPS: Final = 1024
 
 
@@ -343,7 +343,7 @@ def _curve(ascending: NDArray[np.float64]) -> tuple[tuple[float, int], ...]:
     import numpy as np
 
     count = len(ascending)
-    thinned = max(count - _EXACT, 0)
+    thinned = max(count - _UNTHINNED_SCORES, 0)
     places = np.unique(np.r_[np.linspace(0, thinned, min(_STEPS, thinned + 1)).astype(int), thinned:count])
     kept = np.unique(ascending[np.minimum(places, count - 1)])
     # Thinned scores are rounded up to the next kept one, so that the false match rate is never understated.

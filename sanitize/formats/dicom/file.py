@@ -32,7 +32,7 @@ _MOST_INFLATION = 1100
 _STEP = 1 << 20
 # Groups of the first element: file meta, media storage directory, identification.
 _FIRST_GROUPS = frozenset([0x0002, 0x0004, 0x0008])
-_GUESSES = {
+_ASSUMED_SYNTAX = {
     EXPLICIT_LITTLE: "1.2.840.10008.1.2.1",
     EXPLICIT_BIG: "1.2.840.10008.1.2.2",
     IMPLICIT_LITTLE: "1.2.840.10008.1.2",
@@ -79,9 +79,9 @@ def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
     vr = head[4:6]
     if vr in SHORT_VRS or vr in LONG_VRS:
         if little in _FIRST_GROUPS:
-            return TRANSFER_SYNTAXES[_GUESSES[EXPLICIT_LITTLE]]
+            return TRANSFER_SYNTAXES[_ASSUMED_SYNTAX[EXPLICIT_LITTLE]]
         if big in _FIRST_GROUPS:
-            return TRANSFER_SYNTAXES[_GUESSES[EXPLICIT_BIG]]
+            return TRANSFER_SYNTAXES[_ASSUMED_SYNTAX[EXPLICIT_BIG]]
         return None
     length = int.from_bytes(head[4:8], "little")
     if (
@@ -89,7 +89,7 @@ def _guess(buf: Buffer, pos: int) -> TransferSyntax | None:
         and int.from_bytes(head[2:4], "little") < 0x2000
         and length <= min(len(buf) - pos, 1024)
     ):
-        return TRANSFER_SYNTAXES[_GUESSES[IMPLICIT_LITTLE]]
+        return TRANSFER_SYNTAXES[_ASSUMED_SYNTAX[IMPLICIT_LITTLE]]
     return None
 
 

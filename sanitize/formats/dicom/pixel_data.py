@@ -27,9 +27,8 @@ from medsanitize.sanitize.quarantine import Quarantined
 
 PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA = 0x7FE00010, 0x7FE00008, 0x7FE00009
 # Shorter runs are copied as bytes; longer ones stay in the source until the object is written.
-_STREAMED = 1 << 20
+_MIN_STREAMED_BYTES = 1 << 20
 _CHUNK = 4 << 20
-_PIECE = Piece
 
 
 @dataclass(slots=True)
@@ -52,11 +51,11 @@ class WrittenPixels:
         Whether a Basic Offset Table is written.
     """
 
-    pieces: list[_PIECE]
+    pieces: list[Piece]
     rules: list[str]
     end: int
     tag: int = 0
-    frames: list[list[_PIECE]] = field(default_factory=list)
+    frames: list[list[Piece]] = field(default_factory=list)
     table: bool = False
 
 
@@ -154,8 +153,8 @@ def _native(
     result.end = start + length
 
 
-def _run(buf: Buffer, start: int, length: int, streamed: bool) -> _PIECE:
-    if streamed and length >= _STREAMED:
+def _run(buf: Buffer, start: int, length: int, streamed: bool) -> Piece:
+    if streamed and length >= _MIN_STREAMED_BYTES:
         return Copy(start, length)
     return buf[start : start + length]
 
@@ -262,7 +261,7 @@ def _encapsulated(
     result.end = stop
 
 
-def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> list[_PIECE]:
+def encapsulate(frames: list[list[Piece]], layout: Layout, *, table: bool) -> list[Piece]:
     """Build the pieces of an encapsulated pixel data element (PS3.5 A.4).
 
     Parameters
@@ -274,7 +273,7 @@ def encapsulate(frames: list[list[_PIECE]], layout: Layout, *, table: bool) -> l
     table : bool
         Whether to write a Basic Offset Table; it is omitted if the offsets exceed 32 bits.
     """
-    pieces: list[_PIECE] = []
+    pieces: list[Piece] = []
     offsets: list[int] = []
     at = 0
     for fragments in frames:

@@ -25,7 +25,7 @@ _RGB, _GRAY = 2, 1
 # Values of each component by color model, as jpeglib numbers the models.
 _BLACK = {_GRAY: (0,), _RGB: (0, 0, 0)}
 _BLACK_YCC = (0, 128, 128)
-_WHITE = (255,)
+_WHITE_VALUE = (255,)
 _SOS = 0xDA
 
 
@@ -75,7 +75,7 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
     with _files(frame) as (source, target, written):
         old = _read(source)
         # A blanked area must look black in MONOCHROME1 too.
-        values = _WHITE if white and old.model == _GRAY else _BLACK.get(old.model, _BLACK_YCC)
+        values = _WHITE_VALUE if white and old.model == _GRAY else _BLACK.get(old.model, _BLACK_YCC)
         wanted = _blanked(old, areas, values)
         _write(source, target, old, wanted)
         new = _with_application_segments(written(), frame)

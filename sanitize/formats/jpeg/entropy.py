@@ -22,7 +22,7 @@ _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
 # Symbol of bits that are no code; larger than every step, so that the block loop can check it last.
 _NO_CODE = 1 << 20
 # Steps of an end-of-block code: past the last coefficient of any block.
-_LAST = 64
+_BLOCK_COEFFICIENTS = 64
 # Every scan of a progressive file walks all blocks again, so crafted files could take very long.
 _MOST_SCANS = 100
 
@@ -185,7 +185,7 @@ def _step(length: int, symbol: int) -> tuple[int, int]:
     if size:
         return length + size, run + 1
     # Size 0 is either a run of 16 zeros or end of block (T.81 F.1.2.2.1).
-    return length, 16 if run == 15 else _LAST
+    return length, 16 if run == 15 else _BLOCK_COEFFICIENTS
 
 
 def _scan(body: bytes, frame: Frame) -> _Scan:
@@ -277,13 +277,13 @@ class _Walk:
                 length, symbol = dc[word & 0xFFFF]
                 pos += length + symbol
                 place = 1 + (symbol & _NO_CODE)
-                while place < _LAST and pos < size:
+                while place < _BLOCK_COEFFICIENTS and pos < size:
                     at = pos >> 3
                     word = (data[at] << 16 | data[at + 1] << 8 | data[at + 2]) >> (8 - (pos & 7))
                     length, step = ac[word & 0xFFFF]
                     pos += length
                     place += step
-                if place < _LAST:
+                if place < _BLOCK_COEFFICIENTS:
                     raise Quarantined("jpeg-truncated", "pixels")
                 if place >= _NO_CODE:
                     raise Quarantined("jpeg-structure", "pixels")

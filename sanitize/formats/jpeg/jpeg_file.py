@@ -25,7 +25,7 @@ _APPLICATION = range(0xE0, 0xF0)
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 _RESTART = re.compile(rb"\xff+([\xd0-\xd7])")
 # Largest plausible pixel density of JFIF; a larger value is replaced.
-_DENSEST = 10_000
+_MAX_DENSITY = 10_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,7 +158,7 @@ def _application(first: dict[str, bytes]) -> Iterator[Segment]:
     jfif, adobe = first.get("jfif", b""), first.get("adobe", b"")
     if len(jfif) >= 14:
         unit, across, down = unpack(">BHH", jfif[7:12])
-        if unit > 2 or not 0 < across <= _DENSEST or not 0 < down <= _DENSEST:
+        if unit > 2 or not 0 < across <= _MAX_DENSITY or not 0 < down <= _MAX_DENSITY:
             unit, across, down = 0, 1, 1
         # No thumbnail: its size is written as 0 x 0.
         yield Segment(0xE0, b"JFIF\0\1\1" + pack(">BHHBB", unit, across, down, 0, 0))

@@ -11,9 +11,9 @@ from medsanitize.sanitize.formats.file_type import Buffer
 # Bytes searched together: few enough that the intermediate arrays fit into the processor cache.
 _BLOCK: Final = 1 << 18
 # Two tiles at most this many bytes apart are searched in one block.
-_NEAR: Final = 1 << 16
+_MAX_GAP: Final = 1 << 16
 # Second bytes of markers, without those of byte stuffing (00), restart markers (D0 to D7) and fill (FF).
-_MARK: Final = np.array([0 < one < 0xD0 or 0xD8 <= one < 0xFF for one in range(256)])
+_IS_MARKER: Final = np.array([0 < one < 0xD0 or 0xD8 <= one < 0xFF for one in range(256)])
 
 
 class MarkerIndex:
@@ -42,8 +42,8 @@ class MarkerIndex:
 
     def _look(self, at: int, stop: int) -> None:
         """Search from ``at`` to ``stop``, or a whole block if neighboring tiles are likely to follow."""
-        size = _BLOCK if 0 <= at - self._end <= _NEAR else min(stop - 1 - at, _BLOCK)
+        size = _BLOCK if 0 <= at - self._end <= _MAX_GAP else min(stop - 1 - at, _BLOCK)
         cells = np.frombuffer(self._data[at : at + size + 1], np.uint8)
         begun = np.flatnonzero(cells[:-1] == 0xFF)
-        self._places = (begun[_MARK[cells[begun + 1]]] + at).tolist()
+        self._places = (begun[_IS_MARKER[cells[begun + 1]]] + at).tolist()
         self._begin, self._end = at, at + size

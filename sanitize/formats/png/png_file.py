@@ -126,7 +126,7 @@ def read_png(data: Buffer, most_bytes: int) -> Png:
     # A palette is only kept for indexed images; elsewhere it is a suggestion that viewers ignore.
     if header.color == 3 and (len(palette) % 3 or not 3 <= len(palette) <= 3 * 2**header.depth):
         raise Quarantined("png-structure")
-    rules = [_RULES.get(name, "X:png-chunk") for name in names if name not in _NEEDED | _NUMERIC]
+    rules = [_RULES.get(name, "X:png-chunk") for name in names if name not in _REQUIRED | _NUMERIC]
     # Signature, then 12 bytes of length, name and checksum per chunk; the rest follows IEND.
     if 8 + sum(12 + len(body) for _, body in chunks) < len(data):
         rules.append("X:after-image")
@@ -136,7 +136,7 @@ def read_png(data: Buffer, most_bytes: int) -> Png:
     return Png(header, tuple(kept), stream, filtered, (*rules, *cut))
 
 
-_NEEDED = frozenset([b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS"])
+_REQUIRED = frozenset([b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS"])
 _NUMERIC = frozenset([b"sBIT", b"gAMA", b"cHRM", b"sRGB", b"pHYs"])
 
 
@@ -181,7 +181,7 @@ def _check_order(names: list[bytes]) -> None:
     count = names.count(b"IDAT")
     together = first > 0 and names[first : first + count] == [b"IDAT"] * count
     # Bit 5 of the first letter is 0 in critical chunks (ISO/IEC 15948 5.4).
-    critical = {name for name in names if not name[0] & 0x20} - _NEEDED
+    critical = {name for name in names if not name[0] & 0x20} - _REQUIRED
     late = b"PLTE" in names[first:] or b"tRNS" in names[first:]
     if not together or critical or late or names.count(b"IHDR") != 1 or names.count(b"PLTE") > 1:
         raise Quarantined("png-structure")

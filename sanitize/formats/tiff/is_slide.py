@@ -20,7 +20,7 @@ _VENDOR_WORDS = (
     *(b"3dhistech", b"trestle", b"olympus vs", b"scanscope", b"huron", b"motic", b"objectivemagnification"),
     *(b"whole slide", b"wholeslide", b"vips-properties"),
 )
-_SEARCHED = 1 << 16
+_MAX_TEXT_BYTES = 1 << 16
 _TEXTS = frozenset([BYTE, ASCII, UNDEFINED])
 # In pixels: several pages of which one is this large, or a reduced page this large, suggest a pyramid.
 _LARGE_PAGE = 4096
@@ -63,7 +63,7 @@ def is_thumbnail(header: TiffHeader, page: Directory) -> bool:
 def _has_vendor_key(page: Directory) -> bool:
     if any(tag in _VENDOR_TAGS for tag in page):
         return True
-    texts = (entry.value[:_SEARCHED].lower() for entry in page.values() if entry.type in _TEXTS)
+    texts = (entry.value[:_MAX_TEXT_BYTES].lower() for entry in page.values() if entry.type in _TEXTS)
     return any(word in text for text in texts for word in _VENDOR_WORDS)
 
 

@@ -26,15 +26,26 @@ from medsanitize.sanitize.quarantine import Quarantined
 
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
 _SUBFILE, _FILL_ORDER, _OFFSETS, _ORIENTATION, _SAMPLES = 254, 266, 273, 274, 277
-_ROWS_PER_STRIP, _COUNTS, _ACROSS, _DOWN, _PLANAR, _UNIT = 278, 279, 282, 283, 284, 296
+_ROWS_PER_STRIP, _COUNTS, _X_RES, _Y_RES, _PLANAR, _UNIT = 278, 279, 282, 283, 284, 296
 _EXIF, _GPS, _INTEROPERABILITY = 34665, 34853, 40965
 _PREDICTOR, _COLORS, _SUB_IFDS, _EXTRA, _FORMAT, _TABLES = 317, 320, 330, 338, 339, 347
 _COEFFICIENTS, _SUBSAMPLING, _POSITIONING, _REFERENCE = 529, 530, 531, 532
 _DNG = 50706
-_KEPT = frozenset(
+_KEPT_TAGS = frozenset(
     [
         *(WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, _OFFSETS, _ORIENTATION, _SAMPLES, _ROWS_PER_STRIP),
-        *(_COUNTS, _ACROSS, _DOWN, _PLANAR, _UNIT, _PREDICTOR, _COLORS, _EXTRA, _FORMAT, _TABLES),
+        *(
+            _COUNTS,
+            _X_RES,
+            _Y_RES,
+            _PLANAR,
+            _UNIT,
+            _PREDICTOR,
+            _COLORS,
+            _EXTRA,
+            _FORMAT,
+            _TABLES,
+        ),
         *(_COEFFICIENTS, _SUBSAMPLING, _POSITIONING, _REFERENCE, _SUBFILE, _FILL_ORDER),
     ]
 )
@@ -49,7 +60,7 @@ _COMPRESSIONS = {1: NONE, 5: LZW, 7: JPEG, 8: DEFLATE, 32946: DEFLATE, 32773: PA
 _MOST_PAGES = 200
 _MOST_INNER = 64
 # Largest plausible rational number, for example of resolution; larger ones are dropped.
-_HIGHEST = 1_000_000
+_MAX_RATIONAL = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,7 +154,7 @@ def read_tiff_image(data: Buffer, most_bytes: int) -> TiffImage:
     if any(_DNG in page for page in pages):
         raise Quarantined("tiff-unsupported")
     shown = [page for page in pages if not is_thumbnail(header, page)] or pages[:1]
-    rules = [_RULES.get(tag, "X:tiff-tag") for page in shown for tag in page if tag not in _KEPT]
+    rules = [_RULES.get(tag, "X:tiff-tag") for page in shown for tag in page if tag not in _KEPT_TAGS]
     rules += ["X:tiff-thumbnail"] * (len(pages) - len(shown))
     exif = list(_inner(data, header, [*pages, *inner], _EXIF, _GPS))
     # Directories that are dropped count too: their values must not be copied as pixels of another page.
@@ -283,14 +294,14 @@ def _within(number: int, low: int, high: int) -> int:
 def _rationals(header: TiffHeader, page: Directory, tag: int, count: int) -> tuple[Fraction, ...]:
     """Return rational values; empty if they are not plausible."""
     pairs = page[tag].rationals(header) if tag in page else ()
-    if len(pairs) != count or any(not under or over > _HIGHEST * under for over, under in pairs):
+    if len(pairs) != count or any(not under or over > _MAX_RATIONAL * under for over, under in pairs):
         return ()
     # Rounding limits what the digits of a number can encode.
     return tuple(Fraction(over, under).limit_denominator(1000) for over, under in pairs)
 
 
 def _density(header: TiffHeader, page: Directory) -> tuple[tuple[Fraction, ...], int]:
-    both = _rationals(header, page, _ACROSS, 1) + _rationals(header, page, _DOWN, 1)
+    both = _rationals(header, page, _X_RES, 1) + _rationals(header, page, _Y_RES, 1)
     unit = page[_UNIT].numbers(header) if _UNIT in page else (2,)
     return both if len(both) == 2 and all(both) else (), unit[0] if unit and unit[0] in (1, 2, 3) else 1
 
@@ -416,7 +427,11 @@ def _tags(page: ImagePage, order: str, several: bool) -> dict[int, tuple[int, in
         _FORMAT: short(*[page.format] * page.channels),
     }
     if across_down:
-        tags |= {_ACROSS: rational(across_down[0]), _DOWN: rational(across_down[1]), _UNIT: short(unit)}
+        tags |= {
+            _X_RES: rational(across_down[0]),
+            _Y_RES: rational(across_down[1]),
+            _UNIT: short(unit),
+        }
     if page.predictor > 1:
         tags[_PREDICTOR] = short(page.predictor)
     if page.colors:

@@ -18,7 +18,7 @@ from medsanitize.sanitize.formats.tiff_directory import LONG, LONG8, Dialect
 from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.quarantine import Quarantined
 
-_LIMIT = 1 << 32
+_CLASSIC_LIMIT = 1 << 32
 
 
 def integer_values(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
@@ -79,7 +79,7 @@ def append_directories(
     for page in pages:
         end = _values(dialect, page, placed, end, tail, places, bodies)
     _link(dialect, places, tail, bodies)
-    if end >= _LIMIT and dialect.kind == "classic":
+    if end >= _CLASSIC_LIMIT and dialect.kind == "classic":
         raise Quarantined("tiff-too-large", "structure")
     return b"".join(tail), _head(dialect, places[0])
 
@@ -181,7 +181,7 @@ def _values(
         if len(inner) > dialect.inline:
             # NDPI stores the upper 32 bits of offsets after the directory.
             inner, upper = (
-                struct.pack(dialect.order + ("Q" if big else "I"), end % _LIMIT if not big else end),
+                struct.pack(dialect.order + ("Q" if big else "I"), end % _CLASSIC_LIMIT if not big else end),
                 end >> 32,
             )
             padded = value.data + b"\0" * (len(value.data) % 2)
@@ -221,7 +221,7 @@ def _all_values(
         values.update(page.pointers)
     else:
         values[where] = _pointers(dialect, wide, offsets)
-        values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _LIMIT else wide, counts)
+        values[sizes] = _pointers(dialect, LONG if max(counts, default=0) < _CLASSIC_LIMIT else wide, counts)
     if sub_places:
         values[SUB_IFDS] = integer_values(dialect, 18 if dialect.kind == "big" else 13, sub_places)
     return values
@@ -230,8 +230,8 @@ def _all_values(
 def _pointers(dialect: Dialect, kind: int, values: Sequence[int]) -> FieldValue:
     # Only a single value can have upper bits in NDPI.
     if dialect.kind == "ndpi" and len(values) == 1:
-        return FieldValue(LONG, 1, struct.pack("<I", values[0] % _LIMIT), values[0] >> 32)
-    if kind == LONG and max(values, default=0) >= _LIMIT:
+        return FieldValue(LONG, 1, struct.pack("<I", values[0] % _CLASSIC_LIMIT), values[0] >> 32)
+    if kind == LONG and max(values, default=0) >= _CLASSIC_LIMIT:
         raise Quarantined("tiff-too-large", "structure")
     return integer_values(dialect, kind, values)
 

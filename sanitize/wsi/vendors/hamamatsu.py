@@ -23,7 +23,7 @@ from medsanitize.sanitize.wsi.tiles import TileCleaner
 
 NAME = "hamamatsu"
 _LENS, _STARTS, _STARTS_HIGH, _MODEL = 65421, 65426, 65432, 272
-_PLACES = (65422, 65423, 65424)
+_POSITION_TAGS = (65422, 65423, 65424)
 _FLOAT, _SLONG = 11, 9
 # The map, which shows where was scanned, has -2.
 _MACRO = -1.0
@@ -89,7 +89,7 @@ def _lens(tiff: PyramidTiff, directory: Directory) -> float | None:
 
 def _page(tiff: PyramidTiff, directory: Directory, cleaner: TileCleaner, rules: WholeSlides) -> OutputPage:
     also = {NDPI_FLAG: integer_values(tiff.dialect, LONG, [1])}
-    for tag in (_LENS, *_PLACES):
+    for tag in (_LENS, *_POSITION_TAGS):
         field = directory.fields.get(tag)
         if field is not None and field.count == 1 and field.type in (_FLOAT, _SLONG):
             also[tag] = FieldValue(field.type, 1, tiff.raw(field))

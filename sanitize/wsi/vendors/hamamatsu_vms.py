@@ -17,7 +17,7 @@ from medsanitize.sanitize.wsi.tiles import JPEG
 NAME = "hamamatsu"
 _SECTION = "[Virtual Microscope Specimen]"
 _IMAGE = re.compile(r"ImageFile(?:\((\d{1,4}),(\d{1,4})(?:,(\d{1,4}))?\))?")
-_KEPT = (
+_KEYS = (
     "NoLayers",
     "NoJpegColumns",
     "NoJpegRows",
@@ -70,7 +70,10 @@ def plan_edits(view: SlideView, rules: WholeSlides, name: SlideName) -> EditPlan
     pairs = _pairs(bytes(view.data[:_MOST_BYTES]))
     index = {file.name: number for number, file in enumerate(view.files)}
     files: list[OutFile] = []
-    lines = [_SECTION, *(f"{key}={pairs[key]}" for key in _KEPT if _NUMBER.fullmatch(pairs.get(key, "")))]
+    lines = [
+        _SECTION,
+        *(f"{key}={pairs[key]}" for key in _KEYS if _NUMBER.fullmatch(pairs.get(key, ""))),
+    ]
     counts: dict[str, int] = {"C:slide-description": 1}
     images = [(key, pairs[key]) for key in pairs if _IMAGE.fullmatch(key)]
     if not images:

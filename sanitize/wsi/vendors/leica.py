@@ -33,8 +33,8 @@ _NAMESPACE = re.compile(r"\{(http://www\.leica-microsystems\.com/scn/20\d\d/\d\d
 _SIZES = ("sizeX", "sizeY")
 _VIEW = ("sizeX", "sizeY", "offsetX", "offsetY", "spacingZ")
 _DIMENSION = ("sizeX", "sizeY", "z", "r", "c")
-_BRIGHT = "brightfield"
-_ILLUMINATION = frozenset([_BRIGHT, "fluorescence"])
+_BRIGHTFIELD = "brightfield"
+_ILLUMINATION = frozenset([_BRIGHTFIELD, "fluorescence"])
 _MODEL = "Leica SCN400"
 
 
@@ -163,7 +163,7 @@ def _shown(glass: list[_Image]) -> _Image | None:
     """Return the image that OpenSlide shows as the macro, None if there is none."""
     for image in glass:
         light = child_text(image.element, "scanSettings", "illuminationSettings", "illuminationSource")
-        if {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"} and light == _BRIGHT:
+        if {image.view.get("offsetX"), image.view.get("offsetY")} == {"0"} and light == _BRIGHTFIELD:
             return image
     return None
 

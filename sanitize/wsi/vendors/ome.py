@@ -36,7 +36,7 @@ _ID = re.compile(r"[A-Z][A-Za-z]{1,23}:\d{1,6}(?::\d{1,6}){0,3}")
 _UNIT = re.compile(r"[µμnm]{1,2}|pixel|reference frame")
 # An image that may show the label is left out on suspicion: losing a tiled overview does no harm.
 _OVERVIEW = re.compile(r"label|macro|overview|barcode|slide ?preview", re.IGNORECASE)
-_FIRSTS = frozenset(["FirstC", "FirstZ", "FirstT"])
+_FIRST_PLANE = frozenset(["FirstC", "FirstZ", "FirstT"])
 _MOST_PLANES = 4096
 
 
@@ -142,7 +142,7 @@ def _blocks(image: Element, directories: int) -> list[_Block]:
         count = int(given.get("PlaneCount", "1" if "IFD" in given else str(directories)))
         if count > _MOST_PLANES or first + count > directories:
             raise Quarantined("slide-several-files", "description")
-        planes = {key: value for key, value in given.items() if key in _FIRSTS}
+        planes = {key: value for key, value in given.items() if key in _FIRST_PLANE}
         found.append(_Block(first, count, planes))
     if not found:
         raise Quarantined("slide-xml", "description")

@@ -28,14 +28,14 @@ _SOFTWARE = 305
 _SPACING = re.compile(r'"\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?" "\d{1,3}(?:\.\d{1,12})?(?:e-?\d{1,2})?"')
 _MACRO = "Macro"
 _MOST_CODED = 1 << 26
-_WHOLE = re.compile(r"\d{1,10}")
+_INTEGER = re.compile(r"\d{1,10}")
 _POSITION = re.compile(r'(?:"-?\d{1,9}(?:\.\d{1,12})?" ?){1,3}')
 _REPRESENTATION = {
     "DICOM_PIXEL_SPACING": _SPACING,
     "PIIM_DP_PIXEL_DATA_REPRESENTATION_POSITION": _POSITION,
-    "PIIM_PIXEL_DATA_REPRESENTATION_COLUMNS": _WHOLE,
-    "PIIM_PIXEL_DATA_REPRESENTATION_NUMBER": _WHOLE,
-    "PIIM_PIXEL_DATA_REPRESENTATION_ROWS": _WHOLE,
+    "PIIM_PIXEL_DATA_REPRESENTATION_COLUMNS": _INTEGER,
+    "PIIM_PIXEL_DATA_REPRESENTATION_NUMBER": _INTEGER,
+    "PIIM_PIXEL_DATA_REPRESENTATION_ROWS": _INTEGER,
 }
 _SEQUENCE = "PIIM_PIXEL_DATA_REPRESENTATION_SEQUENCE"
 # OpenSlide derives the objective from this prefix. It is matched, not copied whole, as a file name follows.

@@ -19,7 +19,7 @@ from medsanitize.sanitize.wsi.tiff_pages import copy_page, read_shape
 
 NAME = "trestle"
 _SOFTWARE = 305
-_KEPT = {
+_KEPT_KEYS = {
     "Background Color": re.compile(r"[0-9A-Fa-f]{6}"),
     "White Balance": re.compile(r"\d{1,3}"),
     "Objective Power": re.compile(r"\d{1,3}(\.\d{1,2})?"),
@@ -67,7 +67,7 @@ def _pairs(tiff: PyramidTiff, directory: Directory) -> dict[str, str]:
     """Return the allowed keys of a description whose values have the expected form."""
     parts = (part.split("=", 1) for part in tiff.text(directory, DESCRIPTION).split(";") if "=" in part)
     given = {key.strip(): value.rstrip() for key, value in parts}
-    return {key: given[key] for key, form in _KEPT.items() if form.fullmatch(given.get(key, ""))}
+    return {key: given[key] for key, form in _KEPT_KEYS.items() if form.fullmatch(given.get(key, ""))}
 
 
 def _description(tiff: PyramidTiff, directory: Directory) -> str:

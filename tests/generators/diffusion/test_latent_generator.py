@@ -141,7 +141,7 @@ def test_a_changed_byte_is_detected(folder: Path, tmp_path: Path) -> None:
     data = bytearray((copy / DENOISER).read_bytes())
     data[-1] ^= 1
     (copy / DENOISER).write_bytes(bytes(data))
-    with pytest.raises(IntegrityError, match=f"{DENOISER} of the model was changed"):
+    with pytest.raises(IntegrityError, match=f"{DENOISER} of the model was modified"):
         open_generator(copy)
 
 
@@ -261,5 +261,5 @@ def test_the_paper_recipe_has_the_published_parameters() -> None:
 
 
 def test_an_unknown_recipe_is_reported() -> None:
-    with pytest.raises(UsageError, match="no recipe"):
+    with pytest.raises(UsageError, match="recipe is unknown"):
         recipe_for("huge")

@@ -137,10 +137,10 @@ def table(folder: Path, *rows: str) -> Path:
     ("rows", "message"),
     [
         (["q.png,o0,1", "q.png,o1,2"], "has 2 judgements"),
-        (["q.png,o0,high", "q.png,o1,2"], "row 1 .* no number"),
-        (["q.png,o0,nan"], "row 1 .* no number"),
-        (["q.png,o0,-1"], "row 1 .* no number"),
-        (["q.png,o0,1", "q.png,o0,2"], "Row 2 .* second time"),
+        (["q.png,o0,high", "q.png,o1,2"], "row 1 .* not a number"),
+        (["q.png,o0,nan"], "row 1 .* not a number"),
+        (["q.png,o0,-1"], "row 1 .* not a number"),
+        (["q.png,o0,1", "q.png,o0,2"], "Row 2 .* repeats a pair"),
         (["q.png,,1"], "has no image or object"),
         ([f"q.png,o{place},0" for place in range(4)], "No object was judged relevant"),
         ([], "has 0 judgements"),
@@ -332,4 +332,4 @@ def test_a_folder_without_a_release_is_an_error(place: Path) -> None:
     given = ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(place / "scans")]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 2
-    assert "no release" in done.stderr
+    assert "not a release" in done.stderr

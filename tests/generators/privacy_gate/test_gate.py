@@ -253,7 +253,7 @@ def test_too_few_patients_are_insufficient_data(sides: dict[str, Split]) -> None
     fewer = {**sides, "calibration": side(range(400, 698), 2, small)}
     found = prepared(fewer, made_by(sides)).judge(sampled(made_by(sides), 100)).verdict
     assert found.state == "insufficient_data"
-    assert found.needed[0].startswith("299 patients")
+    assert found.needed[0].startswith("299 calibration patients")
 
 
 def test_the_result_contains_each_copy_with_its_original(gate: PrivacyGate, sides: dict[str, Split]) -> None:
@@ -357,12 +357,12 @@ def test_models_of_another_modality_and_images_of_another_size_are_rejected(
 ) -> None:
     with pytest.raises(UsageError, match="different modalities"):
         prepared(sides, replace(made_by(sides), modality=Modality.SLIDE))
-    with pytest.raises(UsageError, match="squares of 64 pixels"):
+    with pytest.raises(UsageError, match="8-bit images of 64 x 64 pixels"):
         gate.match(np.zeros((2, 32, 32), np.uint8))
 
 
 def test_a_nan_score_is_rejected(few: dict[str, Split]) -> None:
-    with pytest.raises(IntegrityError, match="no number"):
+    with pytest.raises(IntegrityError, match="not a number"):
         prepared(few, made_by(few), verifier=Waves(gain=float("nan")))
 
 

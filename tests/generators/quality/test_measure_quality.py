@@ -107,7 +107,7 @@ def test_without_classes_all_real_images_are_compared() -> None:
 
 def test_too_few_patients_are_reported_instead_of_metrics() -> None:
     section = figures_section(measured(12, 8), "some")
-    assert section.text[0].startswith("Not measured: Quality is measured on 6 patients")
+    assert section.text[0].startswith("Not measured: Quality metrics require at least 6 patients")
     assert section.tables == ()
 
 

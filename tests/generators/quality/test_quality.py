@@ -175,7 +175,7 @@ def test_a_single_window_follows_the_formula() -> None:
 
 
 def test_ssim_requires_images_of_one_size_that_contain_the_window() -> None:
-    with pytest.raises(UsageError, match="fewer than 11"):
+    with pytest.raises(UsageError, match="smaller than 11 x 11"):
         ssim(np.zeros((8, 20), np.float32), np.zeros((8, 20), np.float32))
     with pytest.raises(UsageError, match="two sizes"):
         ssim(np.zeros((12, 20), np.float32), np.zeros((12, 12), np.float32))
@@ -282,8 +282,8 @@ def test_without_two_classes_agreement_is_not_run_with_a_reason(
     [
         (images(8, 0), images(8, 0, 24), "not square grayscale images of one size"),
         (images(8, 0), images(8, 0)[:, :12], "not square grayscale images of one size"),
-        (images(8, 0, 8), images(8, 0, 8), "fewer than 11 pixels"),
-        (images(8, 0), images(5, 0), "one side has 5"),
+        (images(8, 0, 8), images(8, 0, 8), "smaller than 11 x 11"),
+        (images(8, 0), images(5, 0), "one set has 5"),
     ],
 )
 def test_images_that_cannot_be_compared_are_rejected(

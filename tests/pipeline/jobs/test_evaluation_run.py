@@ -77,7 +77,7 @@ def test_unreadable_images_are_counted_and_change_the_exit_code(folder: Path) ->
 @pytest.mark.parametrize(
     ("more", "split", "said"),
     [
-        ((), "train", "None of the images in the table"),
+        ((), "train", "no row of the requested split"),
         (("--column", "patient=who"), "test", "--column is not NAME=COLUMN"),
         (("--model", "nowhere"), "test", "model"),
     ],

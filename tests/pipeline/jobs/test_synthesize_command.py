@@ -202,7 +202,7 @@ def test_a_non_empty_folder_is_not_written_to(call: Call, tmp_path: Path) -> Non
 def test_a_table_without_the_label_column_is_rejected(call: Call) -> None:
     result = call("--class", "finding")
     assert result.exit_code == 2
-    assert "no such class column" in told(result)["message"]
+    assert "no such label column" in told(result)["message"]
 
 
 def test_the_page_shows_pairs_and_states_that_it_contains_phi(call: Call, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_the_first_marker_of_any_range_is_found(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "_BLOCK", block)
-        patch.setattr(scan, "_NEAR", near)
+        patch.setattr(scan, "_MAX_GAP", near)
         one = MarkerIndex(data)
 
         found = [one.first(start, min(stop, len(data))) for start, stop in asked]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Scores of a block of rows, 16 MiB as float32.
-_CELLS: Final = 2**22
+_MAX_BLOCK_SCORES: Final = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def _blocks(begins: NDArray[np.intp], ends: NDArray[np.intp], images: int) -> li
     """Ranges of whole patients whose rows fit in a block."""
     blocks, start = [], 0
     for person in range(len(begins)):
-        if person > start and (ends[person] - begins[start]) * images > _CELLS:
+        if person > start and (ends[person] - begins[start]) * images > _MAX_BLOCK_SCORES:
             blocks.append((start, person))
             start = person
     return [*blocks, (start, len(begins))]

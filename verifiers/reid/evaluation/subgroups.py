@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.labels import Labels
     from numpy.typing import NDArray
 
-_MOST: Final = 12
+_MAX_ROWS: Final = 12
 _YEAR: Final = 365.25
 _TIMES: Final = (
     (0.0, "same day"),
@@ -33,7 +33,7 @@ _TIMES: Final = (
     (math.inf, "over 10 years"),
 )
 _UNKNOWN: Final = "not stated"
-_REST: Final = "others"
+_OTHERS: Final = "others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,12 @@ def _parts(names: NDArray[np.str_], counted: list[str]) -> Iterator[tuple[str, N
 
     order = {name: place for place, (_, name) in enumerate(_TIMES)}
     ranked = sorted(Counter(counted).items(), key=lambda one: (-one[1], one[0]))
-    kept = [name for name, _ in ranked[: _MOST if len(ranked) <= _MOST else _MOST - 1]]
+    kept = [name for name, _ in ranked[: _MAX_ROWS if len(ranked) <= _MAX_ROWS else _MAX_ROWS - 1]]
     for name in sorted(kept, key=lambda one: (order.get(one, len(order)), kept.index(one))):
         yield name, names == name
     rest = {name for name, _ in ranked} - set(kept)
     if rest:
-        yield _REST, np.isin(names, sorted(rest))
+        yield _OTHERS, np.isin(names, sorted(rest))
 
 
 def _times(labels: Labels, pairs: AllPairs) -> list[str]:

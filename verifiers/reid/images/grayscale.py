@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Percent of the values that are clipped at either end where the range is unknown.
 TAIL = 0.5
 # More samples than about this many hardly change a percentile.
-_SAMPLED = 1 << 19
+_MAX_SAMPLES = 1 << 19
 
 
 def display_values(stored: NDArray[Any], ds: Dataset, frame: int) -> NDArray[np.float32]:
@@ -92,7 +92,7 @@ def _percentiles(values: NDArray[Any]) -> tuple[float, float]:
     import numpy as np
 
     flat = values.reshape(-1)
-    flat = flat[:: max(flat.size // _SAMPLED, 1)]
+    flat = flat[:: max(flat.size // _MAX_SAMPLES, 1)]
     if flat.dtype.kind == "f":
         flat = flat[np.isfinite(flat)]
     if not flat.size:

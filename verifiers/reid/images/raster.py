@@ -20,8 +20,8 @@ MOST_BYTES = 512 << 20
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _NEW_SUBFILE_TYPE = 254
 _PHOTOMETRIC = 262
-_COLORED = 0.12
-_SHARE = 0.05
+_MIN_COLOR_SPREAD = 0.12
+_MIN_COLORED_SHARE = 0.05
 
 
 def read_raster(path: Path) -> ImageArray:
@@ -125,4 +125,4 @@ def _is_stained(pixels: NDArray[np.float32]) -> bool:
     if pixels.ndim == 2:
         return False
     spread = pixels.max(axis=2) - pixels.min(axis=2)
-    return bool(np.count_nonzero(spread > _COLORED) > _SHARE * spread.size)
+    return bool(np.count_nonzero(spread > _MIN_COLOR_SPREAD) > _MIN_COLORED_SHARE * spread.size)

@@ -15,11 +15,11 @@ _VECTORS: Final = 4_096
 _QUERIES: Final = 1_024
 _ROWS: Final = 1_024
 # With more candidates than this for one query, only the nearest so far are kept.
-_CROWD: Final = 4_096
+_MAX_CANDIDATES: Final = 4_096
 # Unit roundoff of float32; the error bound holds between its smallest normal number and 1e37.
 _ROUNDING: Final = 2.0**-24
-_SMALLEST: Final = 2.0**-126
-_LARGEST: Final = 1e37
+_SMALLEST_NORMAL: Final = 2.0**-126
+_MAX_PRODUCT: Final = 1e37
 
 
 def distances(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
         places = np.flatnonzero(~(products < _floor(least, slack).astype(np.float32)[:, None]))
         of, rows = places // len(chunk), places % len(chunk) + start
         found = found.and_also(of, rows, products.reshape(-1)[places])
-        crowded = np.bincount(found.of, minlength=1).max() > 2 * max(_CROWD, 4 * k)
+        crowded = np.bincount(found.of, minlength=1).max() > 2 * max(_MAX_CANDIDATES, 4 * k)
         if crowded or len(found.of) > 2 * kept or start + _VECTORS >= len(vectors):
             best, least = _best(found, k, slack)
             found = _thinned(vectors, queries, found.at(best), k)
@@ -131,8 +131,8 @@ def _slack(terms: int, lengths: NDArray[np.float64], longest: float) -> NDArray[
     """Twice the largest rounding error of a product of ``terms`` terms, whose factors were rounded once."""
     import numpy as np
 
-    found = 2 * (terms + 8) * (_ROUNDING * longest * (lengths + longest / 2) + _SMALLEST)
-    return np.where(longest * (lengths + longest) < _LARGEST, found, np.inf)
+    found = 2 * (terms + 8) * (_ROUNDING * longest * (lengths + longest / 2) + _SMALLEST_NORMAL)
+    return np.where(longest * (lengths + longest) < _MAX_PRODUCT, found, np.inf)
 
 
 def _floor(least: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,7 +166,7 @@ def _thinned(
     import numpy as np
 
     ends = np.searchsorted(found.of, np.arange(len(queries) + 1))
-    crowded = np.flatnonzero(np.diff(ends) > max(_CROWD, 4 * k))
+    crowded = np.flatnonzero(np.diff(ends) > max(_MAX_CANDIDATES, 4 * k))
     kept = np.ones(len(found.of), bool)
     for number in crowded.tolist():
         part = slice(ends[number], ends[number + 1])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Random draws of each setting, as in the paper.
 REPEATS: Final = 40
 _PATIENTS: Final = (2, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
-_PROBES: Final = 6
+_MAX_PROBES: Final = 6
 # A fixed seed: the same images give the same report.
 _SEED: Final = 2023
 
@@ -194,7 +194,7 @@ def _by_probes(one: SimilarityPool, patients: NDArray[np.intp]) -> Iterator[Samp
     # Of a dataset against itself, one image of each patient is the background.
     counts = np.array([np.sum(one.probes == patient) for patient in patients]) - int(one.same)
     # At least a quarter of the patients have this many probes.
-    most = min(int(np.quantile(counts, 0.75, method="lower")), _PROBES)
+    most = min(int(np.quantile(counts, 0.75, method="lower")), _MAX_PROBES)
     with_most = patients[counts >= most]
     if len(with_most) > 1:
         yield from (_draws(one, with_most, len(with_most), probes) for probes in range(1, most + 1))

@@ -16,12 +16,12 @@ from medsanitize.release.manifest import read_objects
 from medsanitize.release.summary import Guideline, Standing
 from medsanitize.verifiers.reid.calibration import Rate
 
-_NEEDS: Final = "needs_review"
+_NEEDS_REVIEW: Final = "needs_review"
 # With fewer patients nearly all are linked (Holub et al. 2023, Fig. 6a).
-_FEW: Final = 5
+_MIN_PATIENTS: Final = 5
 # Above this upper bound of Rs, an attack that linked no patient proves nothing.
 MOST_LINKED: Final = 0.05
-_KEPT: Final = {
+_RETAIN_OPTIONS: Final = {
     "retain_institution_identity": "the institution",
     "retain_device_identity": "the identity of devices",
     "retain_uids": "UIDs",
@@ -127,7 +127,7 @@ def facts_of(policy: Policy, release: Path) -> ChecklistFacts:
     without = blocks.pop("", 0)
     return ChecklistFacts(
         anonymous=policy.release.mode == "anonymous",
-        kept=tuple(told for name, told in _KEPT.items() if getattr(options, name)),
+        kept=tuple(phrase for name, phrase in _RETAIN_OPTIONS.items() if getattr(options, name)),
         license=policy.release.license is not None,
         patients=len(patients),
         objects=counts["objects"],
@@ -177,12 +177,12 @@ def _metadata(facts: ChecklistFacts) -> tuple[Standing, str]:
             "were not searched for known identifiers": facts.unsearched,
             "may show text that was not read": facts.unread,
         }
-        told = (
+        problems = (
             f"{count:,} {'object' if count == 1 else 'objects'} {what}"
             for what, count in open_.items()
             if count
         )
-        return _NEEDS, " ".join(f"{one}." for one in told)
+        return _NEEDS_REVIEW, " ".join(f"{problem}." for problem in problems)
     return (
         "met",
         "Identifying metadata was removed by rule, and a search of every file found no known identifier.",
@@ -192,26 +192,26 @@ def _metadata(facts: ChecklistFacts) -> tuple[Standing, str]:
 def _records(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.anonymous:
         return "not_met", "The data controller keeps the link to the patients: the release is personal data."
-    return _NEEDS, (
+    return _NEEDS_REVIEW, (
         "The key is destroyed, and with it the link. The originals must also be dissociated from the"
         " patients' records, or a contract must deny recipients access to them."
     )
 
 
 def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[Standing, str]:
-    told = _told(linked)
+    sentence = _attack_sentence(linked)
     if facts.found_before:
         return "not_met", (
             f"{facts.found_before:,} objects have the same pixels as objects of earlier releases: their"
-            f" records count as linked. {told}"
+            f" records count as linked. {sentence}"
         )
     if facts.matched:
         return "not_met", (
             f"{facts.matched:,} objects are of patients who match patients of earlier releases, strictly or"
-            f" possibly. {told}"
+            f" possibly. {sentence}"
         )
     if linked is not None and linked.errors:
-        return "not_met", f"{told} Records of patients in both count as linked."
+        return "not_met", f"{sentence} Records of patients in both count as linked."
     # Fail closed: met only if every object was compared and an attack bounds Rs.
     if facts.uncompared or linked is None:
         compared = (
@@ -219,27 +219,27 @@ def _other_data(facts: ChecklistFacts, linked: Rate | None, left: int) -> tuple[
             if facts.uncompared
             else "No object has the pixels of one in the registry."
         )
-        return _NEEDS, f"{compared} {told}"
+        return _NEEDS_REVIEW, f"{compared} {sentence}"
     if facts.undecided:
-        return _NEEDS, (
+        return _NEEDS_REVIEW, (
             f"For {facts.undecided:,} objects the comparison of their patients with earlier releases is"
-            f" inconclusive. {told}"
+            f" inconclusive. {sentence}"
         )
     if left:
-        return _NEEDS, f"{told} {left:,} images were not part of it."
+        return _NEEDS_REVIEW, f"{sentence} {left:,} images were not part of it."
     if linked.upper > MOST_LINKED:
-        return _NEEDS, f"{told} These are too few patients to bound the success of an attack."
-    return "met", f"No object has the pixels of one in the registry. {told}"
+        return _NEEDS_REVIEW, f"{sentence} These are too few patients to bound the success of an attack."
+    return "met", f"No object has the pixels of one in the registry. {sentence}"
 
 
 def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
     if not facts.slides:
         return "met", "There are no slides."
     if linked is not None and linked.errors:
-        return "not_met", _told(linked)
+        return "not_met", _attack_sentence(linked)
     if facts.without_block:
-        return _NEEDS, f"The block of {facts.without_block:,} slides is not known."
-    return _NEEDS, (
+        return _NEEDS_REVIEW, f"The block of {facts.without_block:,} slides is not known."
+    return _NEEDS_REVIEW, (
         f"{facts.shared_blocks:,} of {facts.blocks:,} blocks have several slides here. Other slides of the"
         " blocks must not be released elsewhere."
     )
@@ -247,15 +247,15 @@ def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
 
 def _inference() -> tuple[Standing, str]:
     # Never met: no measurement here can rule out inference.
-    return _NEEDS, "What can be inferred from the images, such as rare diagnoses, was not measured."
+    return _NEEDS_REVIEW, "What can be inferred from the images, such as rare diagnoses, was not measured."
 
 
 def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
-    if facts.patients < _FEW:
+    if facts.patients < _MIN_PATIENTS:
         return "not_met", (
             f"{facts.patients:,} patients: in so small a group, a known member can be distinguished."
         )
-    return _NEEDS, (
+    return _NEEDS_REVIEW, (
         f"{facts.patients:,} patients. Whether they come from a small population was not measured."
     )
 
@@ -263,12 +263,12 @@ def _population(facts: ChecklistFacts) -> tuple[Standing, str]:
 def _contract(facts: ChecklistFacts) -> tuple[Standing, str]:
     if not facts.license:
         return "not_met", "The policy states no license."
-    return _NEEDS, (
+    return _NEEDS_REVIEW, (
         "A license is stated. It must forbid re-identification, and recipients must actively agree to it."
     )
 
 
-def _told(linked: Rate | None) -> str:
+def _attack_sentence(linked: Rate | None) -> str:
     if linked is None:
         return "No linkage attack was run on the images."
     return (

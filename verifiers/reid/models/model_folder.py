@@ -28,7 +28,7 @@ NEEDED = frozenset({CONFIG, WEIGHTS, GRAPH})
 ALLOWED = NEEDED | {CALIBRATION, TRAINING, CARD, LOG, CURVES}
 # No network of the product is this large: such a file is refused before it fills the memory.
 LARGEST = 4 << 30
-_AGAIN = "Fetch or train the model again; do not use this copy"
+_FETCH_AGAIN = "Fetch or train the model again; do not use this copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
         if odd:
             # Only known names are reported: the name of an added file may be PHI.
             name = next((f" ({name})" for name in sorted(odd & names.allowed)), "")
-            raise IntegrityError(f"A file of the model{name} {fault}", _AGAIN)
+            raise IntegrityError(f"A file of the model{name} {fault}", _FETCH_AGAIN)
     content = {name: _read(folder / name) for name in sorted(listed)}
     for name, data in content.items():
         if hashlib.sha256(data).hexdigest() != listed[name]:
-            raise IntegrityError(f"{name} of the model was modified", _AGAIN)
+            raise IntegrityError(f"{name} of the model was modified", _FETCH_AGAIN)
     return ModelFiles(digest_of(content), content)
 
 
@@ -159,16 +159,16 @@ def _read_list(data: bytes, names: Names) -> dict[str, str]:
         listed[name] = digest
     canonical = "".join(f"{listed[name]}  {name}\n" for name in sorted(listed)).encode()
     if canonical != data or not names.needed <= set(listed) <= names.allowed:
-        raise IntegrityError("SHA256SUMS of the model is malformed", _AGAIN)
+        raise IntegrityError("SHA256SUMS of the model is malformed", _FETCH_AGAIN)
     return listed
 
 
 def _read(path: Path) -> bytes:
     """Bytes of a regular file; links are refused."""
     if path.is_symlink() or not path.is_file():
-        raise IntegrityError("The model folder contains something other than regular files", _AGAIN)
+        raise IntegrityError("The model folder contains something other than regular files", _FETCH_AGAIN)
     if path.stat().st_size > LARGEST:
-        raise IntegrityError("A file of the model is too large", _AGAIN)
+        raise IntegrityError("A file of the model is too large", _FETCH_AGAIN)
     return path.read_bytes()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = -2.0
 # Pairs per block, whose cosines stay in the cache of one core.
-_PAIRS = 32
+_PAIRS_PER_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Matching:
 
         beyond = self._outside()
         found = np.empty(len(one), np.float32)
-        for start in range(0, len(one), _PAIRS):
-            part = slice(start, start + _PAIRS)
+        for start in range(0, len(one), _PAIRS_PER_BLOCK):
+            part = slice(start, start + _PAIRS_PER_BLOCK)
             first, second = (
                 vectors[part, :-2].reshape(-1, self.channels, self.grid**2) for vectors in (one, other)
             )

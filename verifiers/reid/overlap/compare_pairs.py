@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EVERY_PAIR_UP_TO: Final = 1 << 20
 NEIGHBORS: Final = 20
 _AT_ONCE: Final = 1 << 14
-_WIDEST: Final = 2_000
+_MAX_NEIGHBORS: Final = 2_000
 _QUERIES: Final = 4_096
 
 
@@ -170,7 +170,7 @@ def _near(
             near, rows = vectors.search.nearest(queries.first[asked], min(wanted, len(vectors.images)))
             full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors.images))
             # Gives up at a limit, since one query may have the whole dataset within the distance.
-            if wanted >= _WIDEST:
+            if wanted >= _MAX_NEIGHBORS:
                 complete, full = complete and not full.any(), np.zeros_like(full)
             pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
             # Row -1: the visited lists had too few vectors, so that the next nearest ones are unknown.

@@ -15,7 +15,7 @@ from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 # Increase with every change of what a fingerprint contains: older indexes are then refused.
-_LOOK: Final = 1
+_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,10 @@ class Models:
     @property
     def identity(self) -> str:
         """Digest of all models: fingerprints are comparable only if it is equal."""
-        lines = [f"look {_LOOK}", *(f"{one} {_digest(self.retrieval, one)}" for one in Modality)]
+        lines = [
+            f"fingerprint {_VERSION}",
+            *(f"{one} {_digest(self.retrieval, one)}" for one in Modality),
+        ]
         lines += [f"verifier {one} {model.digest}" for one, model in sorted(self.verification.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GALLERY: Final = "pairs.html"
-_SHOWN: Final = 40
-_EXPLAINED: Final = 10
+_MAX_PAIRS: Final = 40
+_MAX_EXPLAINED: Final = 10
 _SIDE: Final = 320
 # The page shows patients: its Content-Security-Policy keeps it from loading or sending anything.
 _HEAD: Final = """<!doctype html>
@@ -52,7 +52,7 @@ code { overflow-wrap: anywhere; }
 """
 _HEAT = (1.0, 0.35, 0.0)
 # Below 1, so that anatomy remains visible under the tint.
-_OPAQUE = 0.7
+_MAX_OPACITY = 0.7
 
 
 def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
@@ -76,9 +76,9 @@ def write_pair_gallery(found: Overlap, models: ModelPaths, path: Path) -> None:
         If the disk is full or fails.
     """
     verdicts = "".join(f"<p>{html.escape(one.verdict.sentence)}</p>\n" for one in found.comparisons)
-    shown = found.pairs[:_SHOWN]
+    shown = found.pairs[:_MAX_PAIRS]
     count = f"<p>{len(shown)} of {len(found.pairs)} pairs, most similar first.</p>\n"
-    scored = [pair for pair in shown if pair.score is not None][:_EXPLAINED]
+    scored = [pair for pair in shown if pair.score is not None][:_MAX_EXPLAINED]
     figures = "".join(
         _figure(found, number, pair, models if pair in scored else None)
         for number, pair in enumerate(shown, 1)
@@ -174,7 +174,7 @@ def linked(
     import numpy as np
 
     found = attention_maps(deciding_network(paths, one.modality), one, other)
-    heat = _OPAQUE * found.heat[..., None]
+    heat = _MAX_OPACITY * found.heat[..., None]
     tinted = found.squares[..., None] * (1 - heat) + np.array(_HEAT, np.float32) * heat
     first, second = np.rint(tinted.clip(0, 1) * 255).astype(np.uint8)
     return first, second

@@ -20,7 +20,7 @@ BITS: Final = 256
 # Largest Hamming distance of near-duplicates: between copies (at most 18) and patients (at least 70).
 MAX_HAMMING_DISTANCE: Final = 32
 _SIDE: Final = 64
-_LOW: Final = 16
+_LOW_FREQUENCIES: Final = 16
 
 
 def perceptual_hash(pixels: NDArray[np.float32]) -> bytes | None:
@@ -55,7 +55,7 @@ def _cosines() -> NDArray[np.float64]:
     """The first rows of the cosine transform without the constant one, shape (16, 64)."""
     import numpy as np
 
-    places, orders = np.arange(_SIDE), np.arange(1, _LOW + 1)
+    places, orders = np.arange(_SIDE), np.arange(1, _LOW_FREQUENCIES + 1)
     return np.cos(np.pi * (2 * places[None] + 1) * orders[:, None] / (2 * _SIDE))
 
 

@@ -37,7 +37,7 @@ TARGET_FALSE_NON_MATCH: Final = 0.0025
 MAX_FALSE_NON_MATCH: Final = 0.05
 # Small against MAX_FALSE_NON_MATCH, which search and threshold have to share.
 _CANDIDATE_MISS: Final = 0.001
-_OWN: Final = "compared_images"
+_COMPARED_IMAGES: Final = "compared_images"
 # Images of a dataset used for calibration; the number of pairs grows with its square.
 _OWN_IMAGES: Final = 1_500
 
@@ -230,9 +230,9 @@ def thresholds_by_modality(
         stored = models.scores.get(modality) if verifier else models.distances.get(modality)
         for calibration, source in (
             (given.get(modality), "given"),
-            (own[1] if own and _promises(own[1]) else None, _OWN),
+            (own[1] if own and _promises(own[1]) else None, _COMPARED_IMAGES),
             (stored, "model"),
-            (own[1] if own else None, _OWN),
+            (own[1] if own else None, _COMPARED_IMAGES),
         ):
             if calibration is not None:
                 found[modality] = choose_thresholds(
@@ -243,7 +243,7 @@ def thresholds_by_modality(
                     source=source,
                     every=every,
                     overlooked=max((one.search.overlooked for one in seen[modality]), default=0.0),
-                    pairs=own[2] if own and verifier and source == _OWN else None,
+                    pairs=own[2] if own and verifier and source == _COMPARED_IMAGES else None,
                 )
                 break
     return found

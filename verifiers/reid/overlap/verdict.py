@@ -27,7 +27,7 @@ from medsanitize.verifiers.reid.overlap.thresholds import MAX_FALSE_NON_MATCH, T
 
 OverlapResult = Literal["exclusive", "overlapping", "inconclusive"]
 # Significance level of the tests, over all modalities and thresholds together.
-_SURPRISE: Final = 1 - CONFIDENCE
+_ALPHA: Final = 1 - CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
     reasons, permissive = list(_inconclusive_reasons(evidence)), any(evidence.matched.values())
     miss = _false_non_match_bound(evidence) if not _is_unbounded(evidence) else None
     # n shared patients are all missed with probability miss ** n: the largest n for which that exceeds 5 %.
-    most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_SURPRISE) / math.log(miss)) - 1)
+    most = None if miss is None or miss >= 1 else max(0, math.ceil(math.log(_ALPHA) / math.log(miss)) - 1)
     if reasons or miss is None:
         text = f"Inconclusive whether {both} share patients: {'; '.join(reasons)}."
         if miss is not None and most is not None:
@@ -165,7 +165,7 @@ def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     """Describe model matches that are significant, at the permissive or the strict threshold; else empty."""
     limit = evidence.thresholds[modality]
     # Bonferroni: two tests in every modality share one significance level.
-    level = _SURPRISE / len(evidence.matched) / 2
+    level = _ALPHA / len(evidence.matched) / 2
     permissive = _MatchTest(
         evidence.matched[modality], limit.permissive, _permutation(evidence, modality), ""
     )
@@ -233,7 +233,7 @@ def _expected_by_chance(evidence: Evidence, modalities: Iterable[Modality], *, s
 def _is_doubtful(evidence: Evidence, modality: Modality) -> bool:
     """Whether a strict match exists, or permissive matches exceed chance at the 5 % level."""
     expected = _expected_by_chance(evidence, [modality])
-    surprising = poisson_tail(evidence.matched.get(modality, 0), expected) <= _SURPRISE
+    surprising = poisson_tail(evidence.matched.get(modality, 0), expected) <= _ALPHA
     return evidence.strict.get(modality, 0) > 0 or surprising
 
 

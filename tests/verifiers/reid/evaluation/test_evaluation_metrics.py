@@ -145,7 +145,7 @@ def test_the_block_size_does_not_change_the_result(monkeypatch: pytest.MonkeyPat
     people = np.unique(rng.integers(0, 12, 40), return_inverse=True)[1]
     scores = distance_scores(rng.integers(0, 4, (40, 2)).astype(np.float32))
     whole = sum_pairs(scores, people)
-    monkeypatch.setattr(pairwise_auc, "_CELLS", 150)
+    monkeypatch.setattr(pairwise_auc, "_MAX_BLOCK_SCORES", 150)
     parts = sum_pairs(scores, people)
     for name in ("sizes", "highest", "lost", "lost_by"):
         assert np.array_equal(getattr(whole, name), getattr(parts, name))

@@ -16,7 +16,7 @@ graph = helper.make_graph([helper.make_node("Identity", ["in"], ["out"])], "same
 model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
 open_session(model.SerializeToString(), 1)
 tiny = np.full(16, 1e-38, np.float32)
-print(float(networks._APART.submit(lambda: (tiny * np.float32(0.01)).max()).result()))
+print(float(networks._THREAD.submit(lambda: (tiny * np.float32(0.01)).max()).result()))
 print(float((tiny * np.float32(0.01)).max()) > 0)
 """
 

@@ -125,7 +125,7 @@ def test_a_folder_without_a_model_gives_a_remedy(tmp_path: Path) -> None:
 
 
 def test_a_model_of_another_kind_is_rejected(folder: Path) -> None:
-    with pytest.raises(UsageError, match="holds a retrieval model"):
+    with pytest.raises(UsageError, match="contains a retrieval model"):
         open_verification(folder)
 
 

@@ -84,7 +84,7 @@ def test_the_folder_contains_no_patient_and_no_file_names(model: tuple[Path, dic
 def test_a_classifier_is_rejected_as_retrieval_model(model: tuple[Path, dict[str, Any]]) -> None:
     from medsanitize.verifiers.reid.models.load import open_retrieval
 
-    with pytest.raises(UsageError, match="holds a classification model"):
+    with pytest.raises(UsageError, match="contains a classification model"):
         open_retrieval(model[0])
 
 
@@ -157,7 +157,7 @@ def test_an_interrupted_training_gives_the_same_result_as_an_uninterrupted_one(t
 @pytest.mark.parametrize(
     ("classes", "column", "message"),
     [
-        (["a", "b"] * 4, "diagnosis", "no column 'diagnosis'"),
+        (["a", "b"] * 4, "diagnosis", "no class column 'diagnosis'"),
         ([""] * 8, "finding", "class column is empty"),
         (["a"] * 8, "finding", "1 of 1 classes"),
         (["a"] * 5 + ["b"] * 3, "finding", "1 of 2 classes"),

@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_gives_a_remedy(table: Path) -> None:
 
 def test_one_image_per_patient_is_an_error_with_a_reason(tmp_path: Path) -> None:
     table = write_images(tmp_path, list(range(8)))
-    with pytest.raises(UsageError, match="0 patients have two readable images"):
+    with pytest.raises(UsageError, match="Only 0 patients have two or more"):
         run(table, ModelKind.RETRIEVAL, "model")
 
 
