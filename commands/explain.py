@@ -10,16 +10,16 @@ from medsanitize.commands.command import FILE, command, long_running, print_resu
 
 if TYPE_CHECKING:
     from medsanitize.generators.explain.explain import Explanation
-    from medsanitize.generators.explain.relevance_judgements import Ranking
+    from medsanitize.generators.explain.relevance_judgments import Ranking
 
 
 @command(
     "explain",
-    "medsanitize explain scan.dcm --catalogue release --model classifier --output internal",
+    "medsanitize explain scan.dcm --catalog release --model classifier --output internal",
 )
 @click.argument("image", type=FILE)
 @click.option(
-    "--catalogue",
+    "--catalog",
     type=FILE,
     required=True,
     metavar="RELEASE",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--count", type=click.IntRange(1, 100), default=4, show_default=True, help="Number of examples."
 )
 @click.option(
-    "--judgements",
+    "--judgments",
     type=FILE,
     metavar="TABLE",
     help="Evaluate the ranking (nDCG) with a table of file, object_id, relevance; IMAGE is its folder.",
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 )
 def explain(
     image: Path,
-    catalogue: Path,
+    catalog: Path,
     everything: bool,
     model: Path | None,
     count: int,
-    judgements: Path | None,
+    judgments: Path | None,
     output: Path | None,
     *,
     as_json: bool,
@@ -66,13 +66,13 @@ def explain(
     """
     from medsanitize.pipeline.jobs.explain import ExplanationRequest, run_explain, run_ranking
 
-    asked = ExplanationRequest(image, catalogue, everything, model, count, output)
+    asked = ExplanationRequest(image, catalog, everything, model, count, output)
     with long_running(log_json) as (progress, stop):
-        if judgements is not None:
-            ranking = run_ranking(asked, judgements, progress, stop)
+        if judgments is not None:
+            ranking = run_ranking(asked, judgments, progress, stop)
         else:
             found = run_explain(asked, progress, stop)
-    if judgements is not None:
+    if judgments is not None:
         print_result(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
         return 0
     code = 1 if found.excluded else 0
@@ -83,7 +83,7 @@ def explain(
 def _lines(found: Explanation) -> list[str]:
     answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers)
     lines = [f"Prediction: {answers}." if answers else "The features have no classes."]
-    lines.append(f"{found.images:,} images of the catalogue compared by {found.model}.")
+    lines.append(f"{found.images:,} images of the catalog compared by {found.model}.")
     lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
     for one in found.by_features:
         said = "" if one.answer is None else f", {one.answer.name} {one.answer.probability:.2f}"
@@ -95,7 +95,7 @@ def _lines(found: Explanation) -> list[str]:
 
 
 def _ranking_lines(found: Ranking) -> list[str]:
-    lines = [f"{found.judgements:,} judgements for {found.images:,} images, ranked by {found.model}."]
+    lines = [f"{found.judgments:,} judgments for {found.images:,} images, ranked by {found.model}."]
     for at in found.at:
         one, other = at.features, at.structure
         lines.append(

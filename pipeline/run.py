@@ -46,7 +46,7 @@ from medsanitize.pipeline.state.database import State, translated
 from medsanitize.pipeline.state.duplicates import tiles_of_slides
 from medsanitize.pipeline.state.findings import clear_audit
 from medsanitize.pipeline.state.objects import count_found, outcome_counts, rule_counts
-from medsanitize.pipeline.state.result_types import Judgement, Publication, RegistryResult
+from medsanitize.pipeline.state.result_types import Judgment, Publication, RegistryResult
 from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.state.stage_results import (
     APPROVED,
@@ -310,7 +310,7 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
     state = run.context.state
     ending = _ending(run, options, summary, digest)
     with state.transaction():
-        JUDGED.store(state, Judgement(ending, digest))
+        JUDGED.store(state, Judgment(ending, digest))
         review = REVIEW.load(state)
         # Review pages of another digest show files that are no longer staged.
         if review is None or review.digest != digest:

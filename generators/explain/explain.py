@@ -1,4 +1,4 @@
-"""Rank a catalogue by similarity to an image, in the features of a classifier."""
+"""Rank a catalog by similarity to an image, in the features of a classifier."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from medsanitize.generators.explain.catalogue import CatalogueEntry
-from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
+from medsanitize.generators.explain.catalog import CatalogEntry
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalog
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +25,14 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class SimilarCase:
-    """One image of the catalogue, compared with the explained image.
+    """One image of the catalog, compared with the explained image.
 
     Attributes
     ----------
     rank, structure_rank
         Rank by feature distance and by SSIM; 1 is the most similar.
     object_id, path, synthetic, label, match_bound
-        From the manifest of the catalogue.
+        From the manifest of the catalog.
     distance
         Euclidean distance of the features.
     ssim
@@ -64,9 +64,9 @@ class Explanation:
     answers
         Predictions for the image, most probable first; empty without a classifier.
     images, synthetic
-        Number of compared catalogue images, and of the synthetic ones among them.
+        Number of compared catalog images, and of the synthetic ones among them.
     excluded
-        Number of excluded catalogue entries by reason.
+        Number of excluded catalog entries by reason.
     by_features
         Most similar cases by features, nearest first: the explanation.
     by_structure
@@ -88,16 +88,16 @@ class Explanation:
 
 
 def explain(
-    looked: EmbeddedCatalogue, count: int, model: str, digest: str, classifier: Classification | None
+    looked: EmbeddedCatalog, count: int, model: str, digest: str, classifier: Classification | None
 ) -> Explanation:
-    """Rank a catalogue for the first of the embedded images.
+    """Rank a catalog for the first of the embedded images.
 
-    Equal distances keep the order of the catalogue.
+    Equal distances keep the order of the catalog.
 
     Parameters
     ----------
     looked
-        From `embed_catalogue`.
+        From `embed_catalog`.
     count
         Maximum number of cases.
     model, digest
@@ -112,7 +112,7 @@ def explain(
     answers = [None] * len(apart) if classifier is None else _answers(classifier, looked.vectors)
 
     def case(place: int) -> SimilarCase:
-        entry: CatalogueEntry = looked.entries[place]
+        entry: CatalogEntry = looked.entries[place]
         return SimilarCase(
             int(ranks[place]),
             int(structure_ranks[place]),
@@ -138,13 +138,13 @@ def explain(
     )
 
 
-def distances(looked: EmbeddedCatalogue) -> NDArray[np.float64]:
-    """Euclidean distances of the images to the catalogue, ``(q, n)``."""
+def distances(looked: EmbeddedCatalog) -> NDArray[np.float64]:
+    """Euclidean distances of the images to the catalog, ``(q, n)``."""
     import numpy as np
 
     # Float64: near-equal distances must not change their order by rounding.
-    catalogue = looked.vectors.astype(np.float64)
-    return np.stack([np.linalg.norm(catalogue - one, axis=1) for one in looked.queries.astype(np.float64)])
+    catalog = looked.vectors.astype(np.float64)
+    return np.stack([np.linalg.norm(catalog - one, axis=1) for one in looked.queries.astype(np.float64)])
 
 
 def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -152,7 +152,7 @@ def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
     import numpy as np
 
     ranks = np.empty(len(values), np.int64)
-    # Stable, so that ties keep the order of the catalogue and the result is deterministic.
+    # Stable, so that ties keep the order of the catalog and the result is deterministic.
     ranks[np.argsort(values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks
 

@@ -1,4 +1,4 @@
-"""Embeddings of a catalogue, and its structural similarity to the images to be explained."""
+"""Embeddings of a catalog, and its structural similarity to the images to be explained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UnreadablePicture, UsageError
 from medsanitize.generators.diffusion.preprocess import preprocess_image
-from medsanitize.generators.explain.catalogue import CatalogueEntry
+from medsanitize.generators.explain.catalog import CatalogEntry
 from medsanitize.generators.quality.ssim import Structure, similarity, structure
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.images.read import read_image
@@ -30,8 +30,8 @@ _BATCH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedCatalogue:
-    """Embeddings of a catalogue and of the images to be explained.
+class EmbeddedCatalog:
+    """Embeddings of a catalog and of the images to be explained.
 
     Attributes
     ----------
@@ -47,25 +47,25 @@ class EmbeddedCatalogue:
         Number of excluded entries by reason.
     """
 
-    entries: tuple[CatalogueEntry, ...]
+    entries: tuple[CatalogEntry, ...]
     vectors: NDArray[np.float32]
     queries: NDArray[np.float32]
     alike: NDArray[np.float64]
     excluded: Mapping[str, int]
 
 
-def embed_catalogue(
-    catalogue: Sequence[CatalogueEntry],
+def embed_catalog(
+    catalog: Sequence[CatalogEntry],
     images: Sequence[ImageArray],
     model: Encoder,
     progress: Progress,
     cancellation: Cancellation,
-) -> EmbeddedCatalogue:
-    """Read and embed every image of a catalogue once, in batches.
+) -> EmbeddedCatalog:
+    """Read and embed every image of a catalog once, in batches.
 
     Parameters
     ----------
-    catalogue
+    catalog
         The entries.
     images
         The images to be explained.
@@ -77,7 +77,7 @@ def embed_catalogue(
     Raises
     ------
     UsageError
-        If an image to be explained is not a radiograph, or no catalogue entry is one.
+        If an image to be explained is not a radiograph, or no catalog entry is one.
     """
     import numpy as np
 
@@ -87,15 +87,15 @@ def embed_catalogue(
             "Pass a grayscale image",
         )
     asked = [_structure(image) for image in images]
-    progress.stage("catalogue", len(catalogue))
-    chunks = [catalogue[start : start + _BATCH] for start in range(0, len(catalogue), _BATCH)]
-    entries: list[CatalogueEntry] = []
+    progress.stage("catalog", len(catalog))
+    chunks = [catalog[start : start + _BATCH] for start in range(0, len(catalog), _BATCH)]
+    entries: list[CatalogEntry] = []
     vectors: list[NDArray[np.float32]] = []
     alike: list[list[float]] = []
     excluded: Counter[str] = Counter()
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
     try:
-        # map() keeps the order of the catalogue, which decides between equal distances.
+        # map() keeps the order of the catalog, which decides between equal distances.
         for chunk, part in zip(chunks, pool.map(lambda one: _part(one, asked, model), chunks), strict=True):
             entries += part.entries
             vectors.append(part.vectors)
@@ -107,8 +107,8 @@ def embed_catalogue(
         pool.shutdown(cancel_futures=True)
     if not entries:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(excluded.items()))
-        raise UsageError(f"No image of the catalogue can be compared ({reasons})", "Pass another catalogue")
-    return EmbeddedCatalogue(
+        raise UsageError(f"No image of the catalog can be compared ({reasons})", "Pass another catalog")
+    return EmbeddedCatalog(
         tuple(entries),
         np.concatenate(vectors),
         model.embed(images),
@@ -121,13 +121,13 @@ def embed_catalogue(
 class _Part:
     """Results of a batch of entries; ``alike`` has one row per entry."""
 
-    entries: list[CatalogueEntry]
+    entries: list[CatalogEntry]
     vectors: NDArray[np.float32]
     alike: list[list[float]]
     excluded: Counter[str]
 
 
-def _part(chunk: Sequence[CatalogueEntry], asked: Sequence[Structure], model: Encoder) -> _Part:
+def _part(chunk: Sequence[CatalogEntry], asked: Sequence[Structure], model: Encoder) -> _Part:
     entries, pictures, excluded = [], [], Counter[str]()
     for entry in chunk:
         try:

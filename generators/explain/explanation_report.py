@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.generators.explain.explain import Explanation, SimilarCase
-from medsanitize.generators.explain.relevance_judgements import Ranking
+from medsanitize.generators.explain.relevance_judgments import Ranking
 from medsanitize.generators.quality.interval import Estimate
 from medsanitize.verifiers.html.page import Page, Picture, Section, Table, Tone, render_page
 from medsanitize.verifiers.reid.images.image import ImageArray as Image
@@ -65,8 +65,8 @@ def ranking_page(found: Ranking) -> bytes:
     page = Page(
         kind="Explanation by example",
         title="Agreement of the rankings with a reader",
-        lede=f"{found.judgements:,} judgements for {found.images:,} images, ranked by {found.model}.",
-        tiles=(("Images", f"{found.images:,}"), ("Judgements", f"{found.judgements:,}")),
+        lede=f"{found.judgments:,} judgments for {found.images:,} images, ranked by {found.model}.",
+        tiles=(("Images", f"{found.images:,}"), ("Judgments", f"{found.judgments:,}")),
         sections=(
             Section(
                 "Rankings",

@@ -17,7 +17,7 @@ def dcg(relevance: Sequence[float], p: int) -> float:
 
 
 def ndcg(relevance: Sequence[float], p: int) -> float:
-    """Gain of a ranking relative to the best ranking of the same judgements, in [0, 1].
+    """Gain of a ranking relative to the best ranking of the same judgments, in [0, 1].
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 # Distance in sections over which the structures of a block change completely.
 DEPTH = 60.0
 # Optical density per stain in R, G and B.
-_HAEMATOXYLIN = np.array([0.65, 0.70, 0.29], np.float32)
+_HEMATOXYLIN = np.array([0.65, 0.70, 0.29], np.float32)
 _EOSIN = np.array([0.07, 0.99, 0.11], np.float32)
 _WAVES = 3
 
@@ -48,7 +48,7 @@ class _Habit:
     lumen: float
     nuclei: float
     nucleus: float
-    haematoxylin: float
+    hematoxylin: float
     eosin: float
 
 
@@ -91,8 +91,8 @@ def tissue_phantom(
         RGB. Deterministic.
     """
     habit = _habit(patient, seed)
-    haematoxylin, eosin = _stains(habit, patient, block, section, size, seed)
-    optical = (haematoxylin[..., None] * _HAEMATOXYLIN + eosin[..., None] * _EOSIN) * np.float32(1.5)
+    hematoxylin, eosin = _stains(habit, patient, block, section, size, seed)
+    optical = (hematoxylin[..., None] * _HEMATOXYLIN + eosin[..., None] * _EOSIN) * np.float32(1.5)
     glass = np.float32(0.955) * np.exp(-optical)
     random = stream(seed, patient, 5, block, section, scanned)
     return _scanned(_laid(glass, random, size, rescan=scanned > 0), scanner(scanned), random)
@@ -107,7 +107,7 @@ def _habit(patient: int, seed: int) -> _Habit:
         lumen=float(random.uniform(0.75, 1.5)),
         nuclei=float(random.uniform(0.6, 1.5)),
         nucleus=float(random.uniform(0.5, 1.0)),
-        haematoxylin=float(random.uniform(0.8, 1.25)),
+        hematoxylin=float(random.uniform(0.8, 1.25)),
         eosin=float(random.uniform(0.8, 1.2)),
     )
 
@@ -142,8 +142,8 @@ def _stains(
     cells = _nuclei(habit, dense, random, section)
     fibres = noise(stream(seed, patient, 8, block, section), size // 4, size) * np.float32(0.05)
     eosin = solid * (0.17 + 0.26 * stroma + fibres) * habit.eosin
-    haematoxylin = solid * (0.09 + 0.13 * (1 - stroma)) * habit.haematoxylin + cells * habit.haematoxylin
-    return haematoxylin.astype(np.float32), np.clip(eosin, 0, None).astype(np.float32)
+    hematoxylin = solid * (0.09 + 0.13 * (1 - stroma)) * habit.hematoxylin + cells * habit.hematoxylin
+    return hematoxylin.astype(np.float32), np.clip(eosin, 0, None).astype(np.float32)
 
 
 def _nuclei(habit: _Habit, density: Field, random: np.random.Generator, section: int) -> Field:

@@ -1,4 +1,4 @@
-"""The command ``explain``: explains an image by the nearest images of a catalogue, and writes the page."""
+"""The command ``explain``: explains an image by the nearest images of a catalog, and writes the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medsanitize.release.atomic_io import storage_errors
 
 if TYPE_CHECKING:
     from medsanitize.generators.explain.explain import Explanation
-    from medsanitize.generators.explain.relevance_judgements import Ranking
+    from medsanitize.generators.explain.relevance_judgments import Ranking
     from medsanitize.verifiers.reid.models.protocols import Classification, Encoder
 
 EXPLANATION: Final = "explanation"
@@ -27,7 +27,7 @@ class ExplanationRequest:
     """The arguments of the command ``explain``."""
 
     image: Path
-    catalogue: Path
+    catalog: Path
     everything: bool
     model: Path | None
     count: int
@@ -47,32 +47,32 @@ class _Model:
 
 
 def run_explain(request: ExplanationRequest, progress: Progress, cancellation: Cancellation) -> Explanation:
-    """Explain one image by the nearest images of a catalogue.
+    """Explain one image by the nearest images of a catalog.
 
     Raises
     ------
     UnreadablePicture
         The image cannot be read.
     UsageError
-        Image, catalogue and model cannot be used together.
+        Image, catalog and model cannot be used together.
     IntegrityError
-        The catalogue or the model was changed.
+        The catalog or the model was changed.
     """
     check_extra("verify")
-    from medsanitize.generators.explain.catalogue import read_catalogue
+    from medsanitize.generators.explain.catalog import read_catalog
     from medsanitize.generators.explain.explain import explain
-    from medsanitize.generators.explain.explain_embeddings import embed_catalogue
+    from medsanitize.generators.explain.explain_embeddings import embed_catalog
     from medsanitize.generators.explain.explanation_report import explanation_page
     from medsanitize.verifiers.reid.images.read import read_image
 
     image = read_image(request.image)
     model = _open(request.model)
-    progress.stage("verify catalogue", None)
-    catalogue = read_catalogue(request.catalogue, everything=request.everything)
-    looked = embed_catalogue(catalogue, [image], model.encoder, progress, cancellation)
+    progress.stage("verify catalog", None)
+    catalog = read_catalog(request.catalog, everything=request.everything)
+    looked = embed_catalog(catalog, [image], model.encoder, progress, cancellation)
     found = explain(looked, request.count, model.name, model.encoder.digest, model.classifier)
     if request.output is not None:
-        page = explanation_page(found, image, request.catalogue)
+        page = explanation_page(found, image, request.catalog)
         _write(request.output, EXPLANATION, json.dumps(found.to_json(), indent=1, sort_keys=True), page)
     return found
 
@@ -80,38 +80,38 @@ def run_explain(request: ExplanationRequest, progress: Progress, cancellation: C
 def run_ranking(
     request: ExplanationRequest, table: Path, progress: Progress, cancellation: Cancellation
 ) -> Ranking:
-    """Evaluate the rankings of several images against a table of judgements; raises as ``run_explain``.
+    """Evaluate the rankings of several images against a table of judgments; raises as ``run_explain``.
 
     ``request.image`` is the folder of the table's files.
     """
     check_extra("verify")
-    from medsanitize.generators.explain.catalogue import read_catalogue
-    from medsanitize.generators.explain.explain_embeddings import embed_catalogue
+    from medsanitize.generators.explain.catalog import read_catalog
+    from medsanitize.generators.explain.explain_embeddings import embed_catalog
     from medsanitize.generators.explain.explanation_report import ranking_page
-    from medsanitize.generators.explain.relevance_judgements import rank, read_judgements
+    from medsanitize.generators.explain.relevance_judgments import rank, read_judgments
     from medsanitize.verifiers.reid.images.read import read_image
 
-    judgements = read_judgements(table)
+    judgments = read_judgments(table)
     home = request.image.resolve()
-    files = [(home / name).resolve() for name in judgements.of]
+    files = [(home / name).resolve() for name in judgments.of]
     # A table must not name files outside the folder.
     if any(not file.is_relative_to(home) or not file.is_file() for file in files):
         raise UsageError(
-            "An image of the judgements is not in the folder", "Pass the folder of the files in the table"
+            "An image of the judgments is not in the folder", "Pass the folder of the files in the table"
         )
     images = [read_image(file) for file in files]
     model = _open(request.model)
-    progress.stage("verify catalogue", None)
-    objects = judgements.objects()
-    entries = read_catalogue(request.catalogue, everything=request.everything)
-    catalogue = [entry for entry in entries if entry.object_id in objects]
-    if len(catalogue) < len(objects):
+    progress.stage("verify catalog", None)
+    objects = judgments.objects()
+    entries = read_catalog(request.catalog, everything=request.everything)
+    catalog = [entry for entry in entries if entry.object_id in objects]
+    if len(catalog) < len(objects):
         raise UsageError(
-            f"{len(objects) - len(catalogue)} objects of the judgements are not in the catalogue",
-            "Pass the catalogue that was judged; --all includes real images",
+            f"{len(objects) - len(catalog)} objects of the judgments are not in the catalog",
+            "Pass the catalog that was judged; --all includes real images",
         )
-    looked = embed_catalogue(catalogue, images, model.encoder, progress, cancellation)
-    found = rank(judgements, looked, model.name, model.encoder.digest)
+    looked = embed_catalog(catalog, images, model.encoder, progress, cancellation)
+    found = rank(judgments, looked, model.name, model.encoder.digest)
     if request.output is not None:
         results = json.dumps(found.to_json(), indent=1, sort_keys=True)
         _write(request.output, RANKING, results, ranking_page(found))

@@ -169,7 +169,7 @@ class TableNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """The ending of a run, and the digest of what it staged."""
 
     ending: str

@@ -17,7 +17,7 @@ from medsanitize.pipeline.state.result_types import (
     Attacked,
     Attacks,
     ExcludedPatients,
-    Judgement,
+    Judgment,
     OverlapResult,
     PendingReview,
     Publication,
@@ -245,7 +245,7 @@ TABLE_NOTES = Result(
     encode=lambda notes: {name: asdict(one) for name, one in notes.items()},
 )
 """Numbers of cells and rows removed from each accompanying table."""
-JUDGED = Result("judged", lambda facts: Judgement(**facts), ("run",), ("requeue", "review.pages"))
+JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages"))
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""

@@ -9,7 +9,7 @@ from medsanitize.pipeline.requeue import invalidate_decisions, reset_all
 from medsanitize.pipeline.sequence import STAGES, reset_after, stages_of
 from medsanitize.pipeline.state import stage_results
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.result_types import Judgement, Publication, Walk
+from medsanitize.pipeline.state.result_types import Judgment, Publication, Walk
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
@@ -70,7 +70,7 @@ def test_no_stage_holds_the_policy(policy: Policy) -> None:
 def test_sanitizing_again_voids_what_was_decided_on_the_set_and_nothing_else(state: State) -> None:
     stage_results.WALK.store(state, Walk(3, "digest"))
     stage_results.PUBLICATION.store(state, Publication("{}", "digest", {}))
-    stage_results.JUDGED.store(state, Judgement("refused", "digest"))
+    stage_results.JUDGED.store(state, Judgment("refused", "digest"))
     decided = (
         *(stage_results.CONTESTS_SETTLED, stage_results.DUPLICATES_JUDGED, stage_results.FAILED_BYTES),
         *(stage_results.FAILED_PIXELS, stage_results.FAILED_REGISTRY, stage_results.OVERLAP_JUDGED),

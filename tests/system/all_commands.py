@@ -93,7 +93,7 @@ def steps(base: Path, *, demo: bool) -> Iterator[Step]:
         f"evaluate {asked} --model {base}/retrieval --verifier {base}/verification --output {base}/evaluated",
         f"synthesize {base}/generator {asked} --class label --verifier {base}/verification -n 8 --bound 0.2"
         f" --output {base}/synthetic",
-        f"explain {image} --catalogue {release} --all --output {base}/explained",
+        f"explain {image} --catalog {release} --all --output {base}/explained",
         f"run {base}/local/policy.yaml --workers 2",
         f"run {base}/ray/policy.yaml --workers 2",
     )

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import UsageError
-from medsanitize.generators.explain.catalogue import CatalogueEntry
+from medsanitize.generators.explain.catalog import CatalogEntry
 from medsanitize.generators.explain.explain import explain, ranks_of
-from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalog
 from medsanitize.generators.explain.explanation_report import tone_of
 from medsanitize.generators.explain.ndcg import dcg, ndcg, ndcg_by_chance
-from medsanitize.generators.explain.relevance_judgements import RelevanceJudgements, rank, read_judgements
+from medsanitize.generators.explain.relevance_judgments import RelevanceJudgments, rank, read_judgments
 from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
@@ -71,12 +71,12 @@ def test_chance_is_the_mean_over_random_orders() -> None:
 
 def looked(
     vectors: list[list[float]], queries: list[list[float]], alike: list[list[float]]
-) -> EmbeddedCatalogue:
+) -> EmbeddedCatalog:
     entries = tuple(
-        CatalogueEntry(f"o{place}", f"data/{place}.png", Path(), True, "", 0.001)
+        CatalogEntry(f"o{place}", f"data/{place}.png", Path(), True, "", 0.001)
         for place in range(len(vectors))
     )
-    return EmbeddedCatalogue(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
+    return EmbeddedCatalog(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
 
 
 def test_cases_are_sorted_by_distance_with_their_structure_rank() -> None:
@@ -99,7 +99,7 @@ def test_predictions_for_the_image_and_each_case_are_reported() -> None:
     assert [tone_of(found, one) for one in found.by_features] == ["good", "bad"]
 
 
-def test_equal_distances_keep_the_order_of_the_catalogue() -> None:
+def test_equal_distances_keep_the_order_of_the_catalog() -> None:
     assert ranks_of(np.array([2.0, 1, 1, 0])).tolist() == [4, 2, 3, 1]
 
 
@@ -107,7 +107,7 @@ def test_an_agreeing_ranking_has_ndcg_1_and_its_reverse_less() -> None:
     judged = {f"o{place}": 5.0 - place for place in range(5)}
     vectors = [[float(place)] for place in range(5)]
     found = rank(
-        RelevanceJudgements({"a.png": judged}), looked(vectors, [[0.0]], [[1, 2, 3, 4, 5.0]]), "m", "d"
+        RelevanceJudgments({"a.png": judged}), looked(vectors, [[0.0]], [[1, 2, 3, 4, 5.0]]), "m", "d"
     )
     (at,) = found.at
     assert (at.p, at.features.value) == (4, 1)
@@ -118,17 +118,17 @@ def test_each_image_is_ranked_among_its_judged_objects() -> None:
     vectors = [[float(place)] for place in range(8)]
     first = {f"o{place}": 4.0 - place for place in range(4)}
     second = {f"o{place}": float(place) for place in range(4, 8)}
-    both = RelevanceJudgements({"a": first, "b": second})
+    both = RelevanceJudgments({"a": first, "b": second})
     found = rank(both, looked(vectors, [[0.0], [9.0]], [[0.0] * 8] * 2), "m", "d")
-    assert (found.images, found.judgements) == (2, 8)
+    assert (found.images, found.judgments) == (2, 8)
     assert found.at[0].features.value == 1
 
 
-# The table of judgements
+# The table of judgments
 
 
 def table(folder: Path, *rows: str) -> Path:
-    path = folder / "judgements.csv"
+    path = folder / "judgments.csv"
     path.write_text("\n".join(["file,object_id,relevance", *rows]) + "\n")
     return path
 
@@ -136,25 +136,25 @@ def table(folder: Path, *rows: str) -> Path:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["q.png,o0,1", "q.png,o1,2"], "has 2 judgements"),
+        (["q.png,o0,1", "q.png,o1,2"], "has 2 judgments"),
         (["q.png,o0,high", "q.png,o1,2"], "row 1 .* not a number"),
         (["q.png,o0,nan"], "row 1 .* not a number"),
         (["q.png,o0,-1"], "row 1 .* not a number"),
         (["q.png,o0,1", "q.png,o0,2"], "Row 2 .* repeats a pair"),
         (["q.png,,1"], "has no image or object"),
         ([f"q.png,o{place},0" for place in range(4)], "No object was judged relevant"),
-        ([], "has 0 judgements"),
+        ([], "has 0 judgments"),
     ],
 )
-def test_uninformative_judgements_are_an_error(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_uninformative_judgments_are_an_error(tmp_path: Path, rows: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        read_judgements(table(tmp_path, *rows))
+        read_judgments(table(tmp_path, *rows))
 
 
-def test_missing_judgement_columns_are_an_error(tmp_path: Path) -> None:
+def test_missing_judgment_columns_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("file,relevance\na,1\n")
     with pytest.raises(UsageError, match="no column 'object_id'"):
-        read_judgements(tmp_path / "t.csv")
+        read_judgments(tmp_path / "t.csv")
 
 
 # The command
@@ -192,7 +192,7 @@ def make_release(folder: Path, contents: list[bytes], synthetic: Callable[[int],
     write_patients(count_patients(staging), staging, metadata={"policy_digest": "5a" * 32})
     count = len(rows)
     summary = Summary(
-        release=Release(name="catalogue", version="1", mode="anonymous"),
+        release=Release(name="catalog", version="1", mode="anonymous"),
         preset="ps3.15-basic",
         policy_digest="5a" * 32,
         tool_version="0.1.0",
@@ -226,7 +226,7 @@ def as_png(seed: int, folder: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A catalogue of six synthetic images and two real ones, and an image similar to the fourth."""
+    """A catalog of six synthetic images and two real ones, and an image similar to the fourth."""
     base = tmp_path_factory.mktemp("explain")
     make_release(base / "release", [as_png(seed, base) for seed in range(8)], lambda number: number < 6)
     (base / "scans").mkdir()
@@ -236,7 +236,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(place: Path, *arguments: object, image: object = "scans/secret-name.png") -> tuple[int, Any]:
-    given = [str(place / str(image)), "--catalogue", str(place / "release"), *map(str, arguments), "--json"]
+    given = [str(place / str(image)), "--catalog", str(place / "release"), *map(str, arguments), "--json"]
     done = CliRunner().invoke(cli, ["explain", *given])
     assert "Traceback" not in done.output
     return done.exit_code, json.loads(done.stdout.splitlines()[0])
@@ -264,12 +264,12 @@ def test_real_images_are_used_on_request(place: Path) -> None:
     assert sum(not one["synthetic"] for one in found["by_features"]) == 2
 
 
-def test_rankings_are_compared_with_judgements(place: Path, tmp_path: Path) -> None:
+def test_rankings_are_compared_with_judgments(place: Path, tmp_path: Path) -> None:
     rows = [f"secret-name.png,o{number},{4 if number == 3 else 1}" for number in range(6)]
-    asked = ("--judgements", table(tmp_path, *rows), "--output", tmp_path / "out")
+    asked = ("--judgments", table(tmp_path, *rows), "--output", tmp_path / "out")
     code, found = call(place, *asked, image="scans")
     assert code == 0
-    assert (found["images"], found["judgements"], [at["p"] for at in found["at"]]) == (1, 6, [4])
+    assert (found["images"], found["judgments"], [at["p"] for at in found["at"]]) == (1, 6, [4])
     assert found["at"][0]["features"]["value"] == 1
     assert found["at"][0]["chance"] < 1
     assert "secret" not in (tmp_path / "out/ranking.html").read_text()
@@ -277,13 +277,13 @@ def test_rankings_are_compared_with_judgements(place: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [("../secret-name.png,o0,1", "not in the folder"), ("secret-name.png,o7,1", "not in the catalogue")],
+    [("../secret-name.png,o0,1", "not in the folder"), ("secret-name.png,o7,1", "not in the catalog")],
 )
-def test_judgements_of_missing_objects_are_an_error(
+def test_judgments_of_missing_objects_are_an_error(
     place: Path, tmp_path: Path, row: str, message: str
 ) -> None:
     rows = [row, *(f"{row.split(',')[0]},o{number},2" for number in range(1, 5))]
-    code, found = call(place, "--judgements", table(tmp_path, *rows), image="scans")
+    code, found = call(place, "--judgments", table(tmp_path, *rows), image="scans")
     assert code == 2
     assert message in found["message"]
     assert "secret" not in found["message"]
@@ -306,19 +306,19 @@ def test_a_color_image_cannot_be_explained(place: Path, tmp_path: Path) -> None:
     assert "only radiographs" in found["message"]
 
 
-def test_a_modified_catalogue_is_rejected(place: Path, tmp_path: Path) -> None:
+def test_a_modified_catalog_is_rejected(place: Path, tmp_path: Path) -> None:
     release = make_release(tmp_path / "release", [as_png(0, tmp_path)], lambda _: True)
     (release / "data/S000/image.png").write_bytes(as_png(1, tmp_path))
     done = CliRunner().invoke(
-        cli, ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(release)]
+        cli, ["explain", str(place / "scans/secret-name.png"), "--catalog", str(release)]
     )
     assert done.exit_code == 4
     assert "does not match its checksums" in done.stderr
 
 
-def test_a_catalogue_without_synthetic_images_requires_all(place: Path, tmp_path: Path) -> None:
+def test_a_catalog_without_synthetic_images_requires_all(place: Path, tmp_path: Path) -> None:
     release = make_release(tmp_path / "release", [as_png(0, tmp_path), b"no image"], lambda _: False)
-    given = ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(release)]
+    given = ["explain", str(place / "scans/secret-name.png"), "--catalog", str(release)]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 2
     assert "no synthetic image" in done.stderr
@@ -329,7 +329,7 @@ def test_a_catalogue_without_synthetic_images_requires_all(place: Path, tmp_path
 
 
 def test_a_folder_without_a_release_is_an_error(place: Path) -> None:
-    given = ["explain", str(place / "scans/secret-name.png"), "--catalogue", str(place / "scans")]
+    given = ["explain", str(place / "scans/secret-name.png"), "--catalog", str(place / "scans")]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 2
     assert "not a release" in done.stderr

@@ -107,8 +107,8 @@ def test_with_too_few_real_images_the_report_gives_a_reason_instead_of_metrics(
     policy = make(table=table)
     result = run_policy(policy)
     assert synthetic_gate(result).result == "passed"
-    assert "Not measured: Quality is measured on 6 patients and 6 synthetic" in report_of(policy)
-    assert "one side has 3" in report_of(policy)
+    assert "Not measured: Quality metrics require at least 6 patients and 6 synthetic" in report_of(policy)
+    assert "one set has 3" in report_of(policy)
     assert "Fréchet" not in report_of(policy)
 
 

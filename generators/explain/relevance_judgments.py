@@ -1,4 +1,4 @@
-"""Evaluate the rankings against a table of relevance judgements."""
+"""Evaluate the rankings against a table of relevance judgments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.generators.explain.explain import distances, ranks_of
-from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalogue
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalog
 from medsanitize.generators.explain.ndcg import ndcg, ndcg_by_chance
 from medsanitize.generators.quality.interval import Estimate, mean_of
 from medsanitize.verifiers.reid.labels import read_table
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# p of nDCG@p as in Campos et al. 2024; a p is omitted if an image has fewer judgements.
+# p of nDCG@p as in Campos et al. 2024; a p is omitted if an image has fewer judgments.
 AT: Final = (4, 7, 10)
 _COLUMNS: Final = ("file", "object_id", "relevance")
-# A gain of 2^64 would outweigh all other judgements; no person means that.
+# A gain of 2^64 would outweigh all other judgments; no person means that.
 _MAX_RELEVANCE: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class RelevanceJudgements:
+class RelevanceJudgments:
     """Relevance of objects by object id, for each image by file name, in the order of the table."""
 
     of: Mapping[str, Mapping[str, float]]
@@ -59,14 +59,14 @@ class RankingQuality:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Agreement of the rankings with the judgements.
+    """Agreement of the rankings with the judgments.
 
     Attributes
     ----------
     model, model_digest
         The compared features.
-    images, judgements
-        Number of judged images and of judgements.
+    images, judgments
+        Number of judged images and of judgments.
     at
         One entry per p.
     """
@@ -74,7 +74,7 @@ class Ranking:
     model: str
     model_digest: str
     images: int
-    judgements: int
+    judgments: int
     at: tuple[RankingQuality, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -82,20 +82,20 @@ class Ranking:
         return asdict(self)
 
 
-def read_judgements(table: Path) -> RelevanceJudgements:
+def read_judgments(table: Path) -> RelevanceJudgments:
     """Read a table with the columns ``file``, ``object_id`` and ``relevance``.
 
     Raises
     ------
     UsageError
         If the table cannot be read or lacks a column, a pair occurs twice, a relevance is not a number from 0
-        to 64, or an image has fewer than four judgements or only judgements of 0.
+        to 64, or an image has fewer than four judgments or only judgments of 0.
     """
     texts = read_table(table)
     for name in _COLUMNS:
         if name not in texts:
             raise UsageError(
-                f"The table of judgements has no column {name!r}",
+                f"The table of judgments has no column {name!r}",
                 f"It needs the columns {', '.join(_COLUMNS)}",
             )
     found: dict[str, dict[str, float]] = {}
@@ -103,54 +103,54 @@ def read_judgements(table: Path) -> RelevanceJudgements:
         judged = found.setdefault(file, {})
         if not file or not object_id or object_id in judged:
             raise UsageError(
-                f"Row {row} of the judgements has no image or object, or repeats a pair",
+                f"Row {row} of the judgments has no image or object, or repeats a pair",
                 "List each pair of image and object once",
             )
         judged[object_id] = _relevance(said, row)
     fewest = min((len(judged) for judged in found.values()), default=0)
     if fewest < AT[0]:
         raise UsageError(
-            f"An image has {fewest} judgements; at least {AT[0]} are required",
-            "Judge more objects of the catalogue",
+            f"An image has {fewest} judgments; at least {AT[0]} are required",
+            "Judge more objects of the catalog",
         )
     if any(not any(judged.values()) for judged in found.values()):
         raise UsageError(
             "No object was judged relevant to an image", "Remove its rows: its rankings cannot be compared"
         )
-    return RelevanceJudgements(found)
+    return RelevanceJudgments(found)
 
 
-def rank(judgements: RelevanceJudgements, looked: EmbeddedCatalogue, model: str, digest: str) -> Ranking:
-    """Compare both rankings with the judgements.
+def rank(judgments: RelevanceJudgments, looked: EmbeddedCatalog, model: str, digest: str) -> Ranking:
+    """Compare both rankings with the judgments.
 
     Parameters
     ----------
-    judgements
-        The judgements.
+    judgments
+        The judgments.
     looked
-        The embedded catalogue, with the images in the order of the judgements.
+        The embedded catalog, with the images in the order of the judgments.
     model, digest
         Copied to the result.
 
     Raises
     ------
     UsageError
-        If a judged object is not in the embedded catalogue.
+        If a judged object is not in the embedded catalog.
     """
     place = {entry.object_id: number for number, entry in enumerate(looked.entries)}
-    if missing := judgements.objects() - set(place):
+    if missing := judgments.objects() - set(place):
         raise UsageError(
-            f"{len(missing)} judged objects are not among the catalogue's images that can be compared",
-            "Pass the catalogue that was judged; --all includes real images",
+            f"{len(missing)} judged objects are not among the catalog's images that can be compared",
+            "Pass the catalog that was judged; --all includes real images",
         )
     apart = distances(looked)
-    judged = [{place[name]: value for name, value in of.items()} for of in judgements.of.values()]
+    judged = [{place[name]: value for name, value in of.items()} for of in judgments.of.values()]
     fewest = min(len(of) for of in judged)
     return Ranking(
         model=model,
         model_digest=digest,
         images=len(judged),
-        judgements=sum(len(of) for of in judged),
+        judgments=sum(len(of) for of in judged),
         at=tuple(_at(p, judged, apart, looked.alike) for p in AT if p <= fewest),
     )
 
@@ -189,7 +189,7 @@ def _relevance(said: str, row: int) -> float:
         value = math.nan
     if not 0 <= value <= _MAX_RELEVANCE:
         raise UsageError(
-            f"The relevance in row {row} of the judgements is not a number from 0 to {_MAX_RELEVANCE:g}",
+            f"The relevance in row {row} of the judgments is not a number from 0 to {_MAX_RELEVANCE:g}",
             "Use higher numbers for more similar objects, such as 1 to 5.5",
         )
     return value

@@ -1,4 +1,4 @@
-"""The catalogue of an explanation: the images of a verified release."""
+"""The catalog of an explanation: the images of a verified release."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from medsanitize.release.verify import verify_release
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    """One image of a catalogue.
+class CatalogEntry:
+    """One image of a catalog.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class CatalogueEntry:
     bound: float | None
 
 
-def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, ...]:
+def read_catalog(release: Path, *, everything: bool) -> tuple[CatalogEntry, ...]:
     """Verify a release and list its synthetic images, or all of its images.
 
     Parameters
@@ -52,16 +52,16 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
         If the release does not match its evidence.
     """
     if not (release / layout.ROOT).is_file():
-        raise UsageError("The catalogue is not a release: RELEASE.json is missing", "Pass a release folder")
-    # A manipulated catalogue would give manipulated explanations; no key is needed to see changed bytes.
+        raise UsageError("The catalog is not a release: RELEASE.json is missing", "Pass a release folder")
+    # A manipulated catalog would give manipulated explanations; no key is needed to see changed bytes.
     found = verify_release(release, key=None)
     if found.status != "intact":
         raise IntegrityError(
-            f"The catalogue does not match its checksums ({len(found.problems)} problems)",
+            f"The catalog does not match its checksums ({len(found.problems)} problems)",
             "Run medsanitize verify on it to list them, and fetch it again",
         )
     entries = tuple(
-        CatalogueEntry(
+        CatalogEntry(
             row.object_id,
             row.path,
             # The manifest is input: a path with ".." must not leave the release.
@@ -75,7 +75,7 @@ def read_catalogue(release: Path, *, everything: bool) -> tuple[CatalogueEntry, 
     )
     if not entries:
         raise UsageError(
-            "The catalogue has no synthetic image",
+            "The catalog has no synthetic image",
             "Pass a release with synthetic images, or include real ones with --all: they show patients",
         )
     return entries
