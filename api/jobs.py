@@ -24,20 +24,20 @@ Listener = Progress | Callable[[str], object]
 class _Lines:
     """Adapt a function such as ``print`` to `Progress`; every event becomes a line of text."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell = tell
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._print = show
 
     def stage(self, name: str, total: int | None) -> None:
-        self._tell(name if total is None else f"{name}: {total:,} objects")
+        self._print(name if total is None else f"{name}: {total:,} objects")
 
     def advance(self, objects: int) -> None:
         """Ignored: one line per object would be too much output."""
 
     def finished(self, timing: StageTiming) -> None:
-        self._tell(f"{timing.name}: {timing.objects:,} objects in {timing.wall_seconds:.1f} s")
+        self._print(f"{timing.name}: {timing.objects:,} objects in {timing.wall_seconds:.1f} s")
 
     def message(self, text: str) -> None:
-        self._tell(text)
+        self._print(text)
 
 
 def run(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
@@ -264,7 +264,7 @@ def compare(
     tables = labels if labels is not None else [None] * len(datasets)
     if len(tables) != len(datasets):
         raise UsageError("The numbers of labels and datasets differ", "Pass one, or None, per dataset")
-    asked = OverlapRequest(
+    request = OverlapRequest(
         paths=tuple(map(Path, datasets)),
         labels=tuple(None if one is None else Path(one) for one in tables),
         columns=LabelColumns(**(columns or {})),
@@ -275,7 +275,7 @@ def compare(
     )
     # Containers and batch systems limit the usable cores by affinity.
     cores = len(os.sched_getaffinity(0))
-    return run_overlap(asked, _listener(progress) or NoProgress(), Cancellation(), workers=workers or cores)
+    return run_overlap(request, _listener(progress) or NoProgress(), Cancellation(), workers=workers or cores)
 
 
 def _listener(progress: Listener | None) -> Progress | None:

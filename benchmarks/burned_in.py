@@ -309,7 +309,7 @@ def blanker() -> Callable[[Frame], Mask]:
 
     def blank(frame: Frame) -> Mask:
         try:
-            found = reader.look([frame[:, :, None]], nobody, ())
+            found = reader.clean([frame[:, :, None]], nobody, ())
         except Quarantined:
             return np.ones(frame.shape, bool)
         changed = found.masks.get(0, np.zeros(frame.shape, bool)).astype(np.uint8)

@@ -149,9 +149,9 @@ def loads(text: str, *, base: Path) -> Policy:
     policy, invalid = _validate(data, draft, tree)
     # A value that is ambiguous YAML is reported once: its type error would be a consequence.
     # Position (1, 1) stands for the whole text, where several problems may be reported.
-    told = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
+    reported = {(problem.line, problem.column) for problem in problems} - {(1, 1)}
     problems += [
-        found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in told
+        found for found in [*invalid, *check_policy(draft)] if (found.line, found.column) not in reported
     ]
     if problems or policy is None:
         raise PolicyError(_INVALID_POLICY, tuple(problems))
@@ -236,12 +236,12 @@ def _validate(data: dict[str, Any], draft: Draft, tree: Node) -> tuple[Policy | 
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> None:
     for path in path_fields(data):
-        holder: Any = data
+        parent: Any = data
         for step in path[:-1]:
-            holder = holder.get(step) if isinstance(holder, dict) else _item(holder, step)
-        value = holder.get(path[-1]) if isinstance(holder, dict) else _item(holder, path[-1])
+            parent = parent.get(step) if isinstance(parent, dict) else _item(parent, step)
+        value = parent.get(path[-1]) if isinstance(parent, dict) else _item(parent, path[-1])
         if isinstance(value, str) and path_problem(value) is None:
-            holder[path[-1]] = os.path.abspath(base / value)
+            parent[path[-1]] = os.path.abspath(base / value)
     # Only texts with a slash: a bare name is a package or a program on PATH.
     text = data.get("text")
     if isinstance(text, dict) and isinstance(model := text.get("model"), str) and "/" in model:
@@ -251,8 +251,8 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> None:
         command[0] = os.path.abspath(base / command[0])
 
 
-def _item(holder: object, index: str | int) -> Any:
-    return holder[index] if isinstance(holder, list) and isinstance(index, int) else None
+def _item(parent: object, index: str | int) -> Any:
+    return parent[index] if isinstance(parent, list) and isinstance(index, int) else None
 
 
 def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Problem]:

@@ -177,12 +177,12 @@ def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
     """Describe the upper bounds of matches and copies; empty if the gate established none."""
     if made is None or made.bound is None:
         return []
-    told = [("Match a training patient, of all generated images", f"{made.bound:.3%}")]
+    rows = [("Match a training patient, of all generated images", f"{made.bound:.3%}")]
     if made.copy_rate is not None:
-        told.append(("Copies of training images, of all generated images", f"{made.copy_rate:.3%}"))
+        rows.append(("Copies of training images, of all generated images", f"{made.copy_rate:.3%}"))
     if made.residual is not None:
-        told.append(("Copies of training images, after matches are removed", f"{made.residual:.2e}"))
-    return told
+        rows.append(("Copies of training images, after matches are removed", f"{made.residual:.2e}"))
+    return rows
 
 
 def _results(summary: Summary, check: str) -> dict[str, int]:

@@ -210,10 +210,10 @@ def _bounds(made: SyntheticSummary) -> str:
     """Describe the upper bounds of matches and copies."""
     if made.bound is None:
         return ""
-    told = f", at most {made.bound:.3%} of its images match a training patient"
+    sentence = f", at most {made.bound:.3%} of its images match a training patient"
     if made.copy_rate is None or made.residual is None:
-        return told
+        return sentence
     return (
-        f"{told}, at most {made.copy_rate:.3%} are copies, and at most {made.residual:.2e}"
+        f"{sentence}, at most {made.copy_rate:.3%} are copies, and at most {made.residual:.2e}"
         " after matches are removed"
     )

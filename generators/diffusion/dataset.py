@@ -132,10 +132,10 @@ def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labe
     """Select the rows of some classes and count the others by reason."""
     values = labels.extra[column]
     places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
-    gone = Counter(
+    excluded = Counter(
         NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept
     )
-    chosen = labels.keep(places, gone)
+    chosen = labels.keep(places, excluded)
     return chosen, dict(zip(chosen.paths, chosen.extra[column], strict=True))
 
 

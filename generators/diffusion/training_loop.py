@@ -124,7 +124,7 @@ def run_stage(
         held = place.machine.mean({"held": stage.held()})["held"]
         position = _judged(stage, replace(position, step=step + 1), means, held)
         sums = {}
-        _look(stage, position, pace, place)
+        _evaluate_and_log(stage, position, pace, place)
         _save(stage, position, sums, place)
     return replace(position.next_phase(), best=None)
 
@@ -152,7 +152,7 @@ def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float]
     return replace(position, best=best, since=since, log=(*position.log, entry))
 
 
-def _look(stage: TrainingStage, position: Position, pace: Schedule, place: StageContext) -> None:
+def _evaluate_and_log(stage: TrainingStage, position: Position, pace: Schedule, place: StageContext) -> None:
     """Report progress, and write a contact sheet at its interval."""
     entry = position.log[-1]
     losses = ", ".join(f"{name} {entry[name]:.4f}" for name in entry if name not in ("part", "step"))

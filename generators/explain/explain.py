@@ -88,7 +88,7 @@ class Explanation:
 
 
 def explain(
-    looked: EmbeddedCatalog, count: int, model: str, digest: str, classifier: Classification | None
+    embedded: EmbeddedCatalog, count: int, model: str, digest: str, classifier: Classification | None
 ) -> Explanation:
     """Rank a catalog for the first of the embedded images.
 
@@ -96,7 +96,7 @@ def explain(
 
     Parameters
     ----------
-    looked
+    embedded
         From `embed_catalog`.
     count
         Maximum number of cases.
@@ -107,12 +107,12 @@ def explain(
     """
     import numpy as np
 
-    apart, alike = distances(looked)[0], looked.alike[0]
+    apart, alike = distances(embedded)[0], embedded.alike[0]
     ranks, structure_ranks = ranks_of(apart), ranks_of(-alike)
-    answers = [None] * len(apart) if classifier is None else _answers(classifier, looked.vectors)
+    answers = [None] * len(apart) if classifier is None else _answers(classifier, embedded.vectors)
 
     def case(place: int) -> SimilarCase:
-        entry: CatalogEntry = looked.entries[place]
+        entry: CatalogEntry = embedded.entries[place]
         return SimilarCase(
             int(ranks[place]),
             int(structure_ranks[place]),
@@ -129,22 +129,22 @@ def explain(
     return Explanation(
         model=model,
         model_digest=digest,
-        answers=() if classifier is None else _all_answers(classifier, looked.queries[:1]),
-        images=len(looked.entries),
-        synthetic=sum(entry.synthetic for entry in looked.entries),
-        excluded=looked.excluded,
+        answers=() if classifier is None else _all_answers(classifier, embedded.queries[:1]),
+        images=len(embedded.entries),
+        synthetic=sum(entry.synthetic for entry in embedded.entries),
+        excluded=embedded.excluded,
         by_features=tuple(case(int(place)) for place in np.argsort(ranks)[:count]),
         by_structure=tuple(case(int(place)) for place in np.argsort(structure_ranks)[:count]),
     )
 
 
-def distances(looked: EmbeddedCatalog) -> NDArray[np.float64]:
+def distances(embedded: EmbeddedCatalog) -> NDArray[np.float64]:
     """Euclidean distances of the images to the catalog, ``(q, n)``."""
     import numpy as np
 
     # Float64: near-equal distances must not change their order by rounding.
-    catalog = looked.vectors.astype(np.float64)
-    return np.stack([np.linalg.norm(catalog - one, axis=1) for one in looked.queries.astype(np.float64)])
+    catalog = embedded.vectors.astype(np.float64)
+    return np.stack([np.linalg.norm(catalog - one, axis=1) for one in embedded.queries.astype(np.float64)])
 
 
 def ranks_of(values: NDArray[np.float64]) -> NDArray[np.int64]:

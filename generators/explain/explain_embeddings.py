@@ -86,7 +86,7 @@ def embed_catalog(
             "An image to explain is a slide or in color; only radiographs are supported",
             "Pass a grayscale image",
         )
-    asked = [_structure(image) for image in images]
+    structures = [_structure(image) for image in images]
     progress.stage("catalog", len(catalog))
     chunks = [catalog[start : start + _BATCH] for start in range(0, len(catalog), _BATCH)]
     entries: list[CatalogEntry] = []
@@ -96,7 +96,9 @@ def embed_catalog(
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
     try:
         # map() keeps the order of the catalog, which decides between equal distances.
-        for chunk, part in zip(chunks, pool.map(lambda one: _part(one, asked, model), chunks), strict=True):
+        for chunk, part in zip(
+            chunks, pool.map(lambda one: _part(one, structures, model), chunks), strict=True
+        ):
             entries += part.entries
             vectors.append(part.vectors)
             alike += part.alike
@@ -127,7 +129,7 @@ class _Part:
     excluded: Counter[str]
 
 
-def _part(chunk: Sequence[CatalogEntry], asked: Sequence[Structure], model: Encoder) -> _Part:
+def _part(chunk: Sequence[CatalogEntry], structures: Sequence[Structure], model: Encoder) -> _Part:
     entries, pictures, excluded = [], [], Counter[str]()
     for entry in chunk:
         try:
@@ -140,7 +142,7 @@ def _part(chunk: Sequence[CatalogEntry], asked: Sequence[Structure], model: Enco
             continue
         entries.append(entry)
         pictures.append(picture)
-    alike = [[similarity(one, other) for one in asked] for other in map(_structure, pictures)]
+    alike = [[similarity(one, other) for one in structures] for other in map(_structure, pictures)]
     return _Part(entries, model.embed(pictures), alike, excluded)
 
 

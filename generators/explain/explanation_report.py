@@ -60,7 +60,8 @@ def explanation_page(found: Explanation, image: Image, release: Path) -> bytes:
 def ranking_page(found: Ranking) -> bytes:
     """Render an evaluation as HTML. Contains no images."""
     rows = [
-        (f"nDCG@{one.p}", _told(one.features), _told(one.structure), f"{one.chance:.3f}") for one in found.at
+        (f"nDCG@{one.p}", _with_interval(one.features), _with_interval(one.structure), f"{one.chance:.3f}")
+        for one in found.at
     ]
     page = Page(
         kind="Explanation by example",
@@ -127,7 +128,7 @@ def _nearest(found: Explanation) -> SimilarCase:
     return found.by_features[0]
 
 
-def _told(measure: Estimate) -> str:
+def _with_interval(measure: Estimate) -> str:
     return f"{measure.value:.3f} ({measure.low:.3f} to {measure.high:.3f})"
 
 

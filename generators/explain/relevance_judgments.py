@@ -120,14 +120,14 @@ def read_judgments(table: Path) -> RelevanceJudgments:
     return RelevanceJudgments(found)
 
 
-def rank(judgments: RelevanceJudgments, looked: EmbeddedCatalog, model: str, digest: str) -> Ranking:
+def rank(judgments: RelevanceJudgments, embedded: EmbeddedCatalog, model: str, digest: str) -> Ranking:
     """Compare both rankings with the judgments.
 
     Parameters
     ----------
     judgments
         The judgments.
-    looked
+    embedded
         The embedded catalog, with the images in the order of the judgments.
     model, digest
         Copied to the result.
@@ -137,13 +137,13 @@ def rank(judgments: RelevanceJudgments, looked: EmbeddedCatalog, model: str, dig
     UsageError
         If a judged object is not in the embedded catalog.
     """
-    place = {entry.object_id: number for number, entry in enumerate(looked.entries)}
+    place = {entry.object_id: number for number, entry in enumerate(embedded.entries)}
     if missing := judgments.objects() - set(place):
         raise UsageError(
             f"{len(missing)} judged objects are not among the catalog's images that can be compared",
             "Pass the catalog that was judged; --all includes real images",
         )
-    apart = distances(looked)
+    apart = distances(embedded)
     judged = [{place[name]: value for name, value in of.items()} for of in judgments.of.values()]
     fewest = min(len(of) for of in judged)
     return Ranking(
@@ -151,7 +151,7 @@ def rank(judgments: RelevanceJudgments, looked: EmbeddedCatalog, model: str, dig
         model_digest=digest,
         images=len(judged),
         judgments=sum(len(of) for of in judged),
-        at=tuple(_at(p, judged, apart, looked.alike) for p in AT if p <= fewest),
+        at=tuple(_at(p, judged, apart, embedded.alike) for p in AT if p <= fewest),
     )
 
 

@@ -23,14 +23,14 @@ _LIMITS = (
 
 def statement(verdict: GateVerdict) -> tuple[str, ...]:
     """Lines of the verdict, its clauses, the models, the sizes and the limits of the tests."""
-    told = {
+    verdicts = {
         "passed": f"Passed: {LABEL}.",
         "failed": "Failed: the images must not be released under the label.",
         "insufficient_data": _not_calibratable(verdict.needed),
     }
     models, sizes = _subject(verdict.subject)
     return (
-        told[verdict.state],
+        verdicts[verdict.state],
         *(
             f"{number}. {one.name} ({one.state.replace('_', ' ')}): {one.sentence}"
             for number, one in enumerate(verdict.clauses, 1)

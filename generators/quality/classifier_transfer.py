@@ -82,9 +82,9 @@ def cross_fitted(images: LabeledFeatures, count: int) -> NDArray[np.int64]:
     part = groups[images.groups] % FOLDS
     said = np.empty(len(images.classes), np.int64)
     for fold in np.unique(part):
-        kept, asked = part != fold, part == fold
-        said[asked] = fit_softmax(images.features[kept], images.classes[kept], count).predict(
-            images.features[asked]
+        kept, tested = part != fold, part == fold
+        said[tested] = fit_softmax(images.features[kept], images.classes[kept], count).predict(
+            images.features[tested]
         )
     return said
 
@@ -115,11 +115,11 @@ def score(
         return np.bincount(cells, minlength=groups * count).reshape(groups, count).astype(np.float64)
 
     everything = np.ones(len(said), np.bool_)
-    true, told = counts(images.classes, everything), counts(said, everything)
+    true, predicted_counts = counts(images.classes, everything), counts(said, everything)
     hits = counts(said, said == images.classes)
 
     def statistic(drawn: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        hit, was, said_so = drawn @ hits, drawn @ true, drawn @ told
+        hit, was, said_so = drawn @ hits, drawn @ true, drawn @ predicted_counts
         return {
             "accuracy": ratio(hit.sum(1), was.sum(1)),
             "balanced": _mean(ratio(hit, was)),

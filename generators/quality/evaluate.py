@@ -97,19 +97,21 @@ def measure(
         )
 
 
-def figures_section(found: QualityResult, whose: str) -> Section:
+def figures_section(found: QualityResult, source: str) -> Section:
     """Report section with the metrics, or with the reason for their absence. Contains no PHI.
 
     Parameters
     ----------
     found : QualityResult
         The result of `measure`.
-    whose : str
+    source : str
         Description of the measured images, used if they are not all that were generated.
     """
     if found.quality is None:
         return Section("Quality", (f"Not measured: {found.unmeasured}",))
-    section = quality_section(found.quality, "all samples, including removed ones" if found.of_all else whose)
+    section = quality_section(
+        found.quality, "all samples, including removed ones" if found.of_all else source
+    )
     capped = (
         "The real images are of patients that the generator was not trained on, of the same classes if it has"
         f" any. At most {MOST:,} images of each set were compared, drawn at random."

@@ -129,9 +129,9 @@ def quality(real: Sample, synthetic: Sample, progress: Progress, cancellation: C
     done()
     near = fidelity(ours, theirs, ours_groups, theirs_groups)
     done()
-    varied = diversity(_squares(real), ours, ours_groups)
+    varied = diversity(_preprocessed(real), ours, ours_groups)
     done()
-    varied_synthetic = diversity(_squares(synthetic), theirs, theirs_groups)
+    varied_synthetic = diversity(_preprocessed(synthetic), theirs, theirs_groups)
     done()
     agreement, reason = _agreement(real, synthetic, ours, theirs)
     done()
@@ -180,7 +180,7 @@ def _groups(sample: Sample) -> NDArray[np.int64]:
     return np.unique(sample.groups, return_inverse=True)[1].astype(np.int64)
 
 
-def _squares(sample: Sample) -> NDArray[np.float32]:
+def _preprocessed(sample: Sample) -> NDArray[np.float32]:
     """The images in [0, 1], scaled down to `LARGEST` pixels."""
     import numpy as np
 
@@ -200,14 +200,14 @@ def _agreement(
     shared = np.intersect1d(_usable(real), _usable(synthetic))
     if len(shared) < 2:
         return (), _ONE_CLASS
-    sides = []
+    both = []
     for sample, features in ((real, ours), (synthetic, theirs)):
         classes = np.asarray(sample.classes)
         kept = np.isin(classes, shared)
         # Renumbered: the bootstrap expects groups without gaps.
         groups = np.unique(_groups(sample)[kept], return_inverse=True)[1].astype(np.int64)
-        sides.append(LabeledFeatures(features[kept], np.searchsorted(shared, classes[kept]), groups))
-    return agreements(sides[0], sides[1], len(shared)), ""
+        both.append(LabeledFeatures(features[kept], np.searchsorted(shared, classes[kept]), groups))
+    return agreements(both[0], both[1], len(shared)), ""
 
 
 def _usable(sample: Sample) -> NDArray[np.int64]:

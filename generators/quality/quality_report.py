@@ -24,29 +24,32 @@ _SEED: Final = 20_241_022
 _TITLES: Final = {"real": "real images", "synthetic": "synthetic images"}
 
 
-def quality_section(found: Quality, whose: str = "") -> Section:
+def quality_section(found: Quality, source: str = "") -> Section:
     """Report section of the metrics with intervals. Contains no images and no PHI.
 
     Parameters
     ----------
     found : Quality
         The metrics.
-    whose : str
+    source : str
         Description of the measured synthetic images.
     """
     near = found.fidelity
     rows = [
-        ("precision: share of synthetic images near real ones", _told(near.precision)),
-        ("recall: share of real images near synthetic ones", _told(near.recall)),
-        ("density: density of real images around synthetic ones; 1 for real images", _told(near.density)),
-        ("coverage: share of real images with a synthetic one nearby", _told(near.coverage)),
+        ("precision: share of synthetic images near real ones", _with_interval(near.precision)),
+        ("recall: share of real images near synthetic ones", _with_interval(near.recall)),
+        (
+            "density: density of real images around synthetic ones; 1 for real images",
+            _with_interval(near.density),
+        ),
+        ("coverage: share of real images with a synthetic one nearby", _with_interval(near.coverage)),
     ]
     return Section(
         "Quality",
         (
-            f"{found.synthetic:,} synthetic images{f' ({whose})' if whose else ''} of {found.size} px against"
-            f" {found.real:,} real ones of {found.patients:,} patients, compared by {found.features} (digest"
-            f" {found.features_digest}).",
+            f"{found.synthetic:,} synthetic images{f' ({source})' if source else ''} of {found.size} px"
+            f" against {found.real:,} real ones of {found.patients:,} patients, compared by"
+            f" {found.features} (digest {found.features_digest}).",
             "The Fréchet distance of two small sets is large for any content: compare the last two rows of"
             " its table with each other. Values in features of other networks, such as Inception, are on"
             " another scale.",
@@ -102,7 +105,7 @@ def png_of(image: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def _told(measure: Estimate, digits: int = 3) -> str:
+def _with_interval(measure: Estimate, digits: int = 3) -> str:
     return f"{measure.value:.{digits}f} ({measure.low:.{digits}f} to {measure.high:.{digits}f})"
 
 
@@ -112,7 +115,7 @@ def _distances(found: Quality) -> Table:
         (
             "all real and all synthetic images",
             f"{found.real:,} / {found.synthetic:,}",
-            _told(one.distance, 4),
+            _with_interval(one.distance, 4),
         ),
         (
             "half of the real images and as many synthetic ones",
@@ -126,7 +129,7 @@ def _distances(found: Quality) -> Table:
 
 def _variety(found: Quality) -> Table:
     rows = [
-        (name, f"{one.images:,}", _told(one.ssim), _told(one.distance))
+        (name, f"{one.images:,}", _with_interval(one.ssim), _with_interval(one.distance))
         for name, one in (("real", found.diversity_real), ("synthetic", found.diversity_synthetic))
     ]
     head = ("", "images", "structural similarity", "distance of features")
@@ -142,9 +145,9 @@ def _agreement(found: Quality) -> Table:
             f"{_TITLES[one.trained_on]}",
             f"{_TITLES[one.tested_on]}" + (" of other patients" if one.trained_on == one.tested_on else ""),
             f"{one.images:,}",
-            _told(one.accuracy),
-            _told(one.balanced),
-            _told(one.f1),
+            _with_interval(one.accuracy),
+            _with_interval(one.balanced),
+            _with_interval(one.f1),
         )
         for one in found.agreement
     ]

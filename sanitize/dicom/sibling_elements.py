@@ -15,7 +15,7 @@ from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
-GONE: Piece = (b"", ("X:overlay",), ())
+REMOVED_OVERLAY: Piece = (b"", ("X:overlay",), ())
 HELD: Piece = (b"", (), ())
 
 
@@ -64,7 +64,7 @@ def collect_overlay(walk: WalkState, scope: Scope, tag: int, value: bytes) -> Pi
         or not is_plane(group)
         or overlay_action(walk.book, group, cleaned=cleaned) == "X"
     ):
-        return GONE
+        return REMOVED_OVERLAY
     walk.overlays.setdefault(group, {}).setdefault(tag & 0xFFFF, value)
     return HELD
 

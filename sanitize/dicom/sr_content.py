@@ -130,6 +130,6 @@ class ContentTree:
             above = place[:depth]
             if (*above, ordinal) in self.before:
                 return None
-            gone = sum(1 for sibling in range(1, ordinal) if (*above, sibling) in self.before)
-            new.append(ordinal - gone)
+            removed = sum(1 for sibling in range(1, ordinal) if (*above, sibling) in self.before)
+            new.append(ordinal - removed)
         return tuple(new)

@@ -99,8 +99,8 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool
     cut : FaceCut
     """
     planes, columns, limit = _sector(tissue, head)
-    gone = _cut_away(volume, cut)
-    before, after = first_hits(tissue), first_hits(tissue & ~gone)
+    removed = _cut_away(volume, cut)
+    before, after = first_hits(tissue), first_hits(tissue & ~removed)
     skin = np.zeros_like(before, bool)
     skin[planes, columns] = visible_skin(volume, tissue)[planes, columns]
     skin &= before < limit - _REMOVED_DEPTH
@@ -111,7 +111,7 @@ def removes_face(volume: Volume, tissue: Mask, head: Head, cut: FaceCut) -> bool
     face = np.zeros_like(surface)
     face[planes, : limit - int(0.15 * head.length), columns] = True
     surface &= face
-    remaining = int((surface & ~gone).sum())
+    remaining = int((surface & ~removed).sum())
     return (
         int(left.sum()) <= _MOST_SKIN_LEFT * int(skin.sum())
         and remaining <= 0.1 * max(1, int(surface.sum()))

@@ -58,7 +58,7 @@ class PageCleaner:
         self._cleaner = cleaner
         self._reader = TextReader()
 
-    def look(
+    def clean(
         self, pages: Sequence[NDArray[Any]], terms: KnownTerms, decisions: tuple[ReviewDecision, ...]
     ) -> PageFindings:
         """Find the pixels to blank, and verify that no identifying text is left after blanking.

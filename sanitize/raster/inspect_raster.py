@@ -42,7 +42,7 @@ _DATE = re.compile(r"\b((?:18|19|20)\d\d)[:./-]?([01]\d)[:./-]?([0-3]\d)\b")
 _CREATOR = re.compile(r"<dc:creator>(.*?)</dc:creator>", re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 
-Said = tuple[str, str]
+NamedText = tuple[str, str]
 """Kind of field (``person``, ``number`` or ``text``), and its text."""
 
 
@@ -84,7 +84,7 @@ def _known(sort: str, text: str) -> Iterator[KnownValue]:
             yield KnownValue("date", year + month + day)
 
 
-def _png(data: Buffer) -> Iterator[Said]:
+def _png(data: Buffer) -> Iterator[NamedText]:
     for name, body in read_chunks(data):
         if name == b"eXIf":
             yield from _exif(body)
@@ -102,7 +102,7 @@ def _png(data: Buffer) -> Iterator[Said]:
         yield from _xmp(text) if keyword.startswith(b"XML:") else [(sort, text)]
 
 
-def _jpeg(data: Buffer) -> Iterator[Said]:
+def _jpeg(data: Buffer) -> Iterator[NamedText]:
     for name, body in metadata_segments(data):
         if name == "exif":
             # Skips the prefix "Exif" with two NULs.
@@ -115,7 +115,7 @@ def _jpeg(data: Buffer) -> Iterator[Said]:
             yield "text", _decoded(body)
 
 
-def _tiff(data: Buffer) -> Iterator[Said]:
+def _tiff(data: Buffer) -> Iterator[NamedText]:
     header = read_tiff_header(data)
     place = header.first
     for _ in range(_MOST_PAGES):
@@ -127,14 +127,14 @@ def _tiff(data: Buffer) -> Iterator[Said]:
             yield from _directory(read_directory(data, header, inner)[0])
 
 
-def _exif(block: bytes) -> Iterator[Said]:
+def _exif(block: bytes) -> Iterator[NamedText]:
     try:
         yield from _tiff(block)
     except Quarantined:
         return
 
 
-def _directory(page: Directory) -> Iterator[Said]:
+def _directory(page: Directory) -> Iterator[NamedText]:
     for tag, entry in page.items():
         value = entry.value[:_MOST_TEXT]
         if tag == _XMP:
@@ -151,20 +151,20 @@ def _directory(page: Directory) -> Iterator[Said]:
             yield sort, _decoded(value)
 
 
-def _xmp(text: str) -> Iterator[Said]:
+def _xmp(text: str) -> Iterator[NamedText]:
     for creator in _CREATOR.findall(text):
         yield "person", _MARKUP.sub(" ", creator).strip()
     yield "text", _MARKUP.sub("\n", text)
 
 
-def _photoshop(block: bytes) -> Iterator[Said]:
+def _photoshop(block: bytes) -> Iterator[NamedText]:
     """Read the IPTC block of Photoshop image resources (resource 0x0404)."""
     place = block.find(b"8BIM\x04\x04")
     if place >= 0:
         yield from _iptc(block[place + 12 :])
 
 
-def _iptc(block: bytes) -> Iterator[Said]:
+def _iptc(block: bytes) -> Iterator[NamedText]:
     """Read the data sets of record 2 (IPTC-IIM 4.2); bytes before them are skipped."""
     place = block.find(b"\x1c\x02")
     while place >= 0 and place + 5 <= len(block) and block[place : place + 1] == b"\x1c":

@@ -92,13 +92,13 @@ class RasterSanitizer(Sanitizer[Buffer]):
     def _png(self, png: Png, context: Context) -> RasterFile:
         size = (png.header.rows, png.header.columns, 1)
         # Without text search or face check the pixels need no decoding.
-        if not self._looks():
+        if not self._reads_text():
             return RasterFile(png.write(), "png", size, png.rules)
         pages = [png_colors(png)]
         self._refuse_photographs(pages)
         if not self._reads():
             return RasterFile(png.write(), "png", size, png.rules)
-        found = self._reading().look(pages, self._terms(context), context.decisions)
+        found = self._reading().clean(pages, self._terms(context), context.decisions)
         made = blank_png(png, found.masks[0]) if found.masks else png
         # The written pixels are compared with the read ones: an encoder error must not release text.
         _require_blanked(pages, [png_colors(made)], found.masks)
@@ -106,13 +106,13 @@ class RasterSanitizer(Sanitizer[Buffer]):
 
     def _tiff(self, tiff: TiffImage, context: Context) -> RasterFile:
         size = (tiff.pages[0].rows, tiff.pages[0].columns, len(tiff.pages))
-        if not self._looks():
+        if not self._reads_text():
             return RasterFile(tiff.write(), "tiff", size, tiff.rules)
         pages = [page_colors(tiff, page) for page in tiff.pages]
         self._refuse_photographs(pages)
         if not self._reads():
             return RasterFile(tiff.write(), "tiff", size, tiff.rules)
-        found = self._reading().look(pages, self._terms(context), context.decisions)
+        found = self._reading().clean(pages, self._terms(context), context.decisions)
         made = blank_pages(tiff, found.masks)
         _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.masks)
         return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.review_items))
@@ -122,7 +122,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
             raise Quarantined("jpeg-structure")
         frame, whole = jpeg.frame, with_orientation(jpeg.stream, jpeg.orientation)
         size = (frame.rows, frame.columns, 1)
-        if not self._looks():
+        if not self._reads_text():
             return RasterFile(whole, "jpeg", size, jpeg.rules)
         pages = [_decoded(jpeg.stream)]
         self._refuse_photographs(pages)
@@ -133,11 +133,11 @@ class RasterSanitizer(Sanitizer[Buffer]):
         terms, components = self._terms(context), len(frame.components)
         # Editing coefficients keeps the rest of the image unchanged; other JPEGs have to be decoded.
         if is_editable(jpeg.stream) and components in (1, 3):
-            asked = (frame.rows, frame.columns, components)
-            stream, found = self._reading().edit_jpeg(jpeg.stream, asked, terms, context.decisions)
+            shape = (frame.rows, frame.columns, components)
+            stream, found = self._reading().edit_jpeg(jpeg.stream, shape, terms, context.decisions)
             data = with_orientation(stream, jpeg.orientation) if found.regions else whole
             return RasterFile(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.review_items))
-        found = self._reading().look(pages, terms, context.decisions)
+        found = self._reading().clean(pages, terms, context.decisions)
         review_items = tuple(found.review_items)
         if not found.masks:
             return RasterFile(whole, "jpeg", size, jpeg.rules, 0, review_items)
@@ -156,7 +156,7 @@ class RasterSanitizer(Sanitizer[Buffer]):
         """Return whether burned-in text is searched; every image can have some."""
         return self._policy.dicom.options.clean_pixel_data
 
-    def _looks(self) -> bool:
+    def _reads_text(self) -> bool:
         """Return whether pixels are decoded; raise if the policy forbids releasing them unread."""
         if not self._reads() and self._policy.pixels.at_risk == "quarantine":
             raise Quarantined("burned-in-text-risk", "pixels")

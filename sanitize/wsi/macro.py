@@ -164,12 +164,12 @@ def _decoded(tiff: PyramidTiff, source: Directory | bytes, most: int) -> Colors 
         if isinstance(source, bytes):
             parse_jpeg_header(source)
             return _colors(source, "JPEG", most)
-        return _colors(_alone(tiff, source), "TIFF", most)
+        return _colors(_single_page_tiff(tiff, source), "TIFF", most)
     except Quarantined:
         return None
 
 
-def _alone(tiff: PyramidTiff, directory: Directory) -> bytes:
+def _single_page_tiff(tiff: PyramidTiff, directory: Directory) -> bytes:
     """Return a TIFF of only that page with the tags that decoding needs; empty for an unexpected page."""
     shape = read_shape(tiff, directory)
     bits = [int(one) for one in tiff.numbers(directory, BITS)]

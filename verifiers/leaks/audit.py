@@ -118,7 +118,7 @@ def audit_release(
         The manifest cannot be read.
     """
     # Without identifiers the structure is still checked: an empty search matches nothing.
-    net = build_identifier_search(()) if search is None else search
+    active_search = build_identifier_search(()) if search is None else search
     files = files or ReleaseFolder(release)
     findings: list[tuple[str, Finding]] = []
     listed: set[str] = set()
@@ -128,7 +128,9 @@ def audit_release(
     for row, root in zip(rows, files.at_hand(map(_wanted, ahead)), strict=True):
         wanted = _wanted(row)
         listed.update(wanted.paths)
-        findings.extend((row.path, finding) for finding in _audit_row(root, row, net, private_creators))
+        findings.extend(
+            (row.path, finding) for finding in _audit_row(root, row, active_search, private_creators)
+        )
         if row.kind == "dicom":
             # The smallest digests: a sample that cannot be chosen and is the same on every machine.
             sample = sorted([*sample, (row.sha256, wanted)], key=itemgetter(0))[:SAMPLE]
@@ -138,7 +140,7 @@ def audit_release(
         if (root / path).is_file():
             findings.extend((path, finding) for finding in second_opinion(root / path))
     others = 0
-    for path, finding in _audit_evidence(files, listed, None if search is None else net):
+    for path, finding in _audit_evidence(files, listed, None if search is None else active_search):
         others += 1
         if finding is not None:
             findings.append((path, finding))

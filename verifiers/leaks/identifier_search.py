@@ -183,8 +183,8 @@ class IdentifierSearch:
             patterns = sorted(rules)
             joined._automata = [(_automaton(patterns), bytes(map(rules.__getitem__, patterns)))]
         else:
-            beside = sorted(joined._words)
-            joined._automata = [*self._built(), (_automaton(beside), bytes([_WORD]) * len(beside))]
+            added = sorted(joined._words)
+            joined._automata = [*self._built(), (_automaton(added), bytes([_WORD]) * len(added))]
         return joined
 
     def _built(self) -> list[tuple[BytesAhoCorasick, bytes]]:

@@ -70,8 +70,9 @@ def equivalence_classes(tables: Sequence[QuasiIdentifiers], least: int) -> Equiv
     # XOR is independent of row order, and each row occurs once, so equal sets have equal values.
     query = f"""
         WITH rows AS ({rows}),
-        persons AS (SELECT bit_xor(said) AS said, count(*) AS rows FROM rows GROUP BY who),
-        groups AS (SELECT count(*) AS size FROM persons GROUP BY said, rows)
+        persons AS (SELECT bit_xor(quasi_identifiers) AS quasi_identifiers, count(*) AS rows
+            FROM rows GROUP BY patient),
+        groups AS (SELECT count(*) AS size FROM persons GROUP BY quasi_identifiers, rows)
         SELECT coalesce(sum(size), 0), count(*), coalesce(min(size), 0),
                coalesce(sum(size) FILTER (size < $1), 0) FROM groups
     """  # noqa: S608  names are quoted
@@ -82,9 +83,13 @@ def equivalence_classes(tables: Sequence[QuasiIdentifiers], least: int) -> Equiv
     return EquivalenceClasses(*map(int, found))
 
 
-def _rows(number: int, told: QuasiIdentifiers) -> str:
+def _rows(number: int, table: QuasiIdentifiers) -> str:
     """Select each patient and row once; the hash includes the length of each value, which separates them."""
-    columns = map(quote_identifier, told.columns)
-    said = " || ".join(f"coalesce(length({one}) || ':' || {one}, '-')" for one in columns)
-    who = quote_identifier(told.patient)
-    return f"SELECT DISTINCT {who} AS who, hash('{number} ' || {said}) AS said FROM table_{number}"  # noqa: S608
+    columns = map(quote_identifier, table.columns)
+    values = " || ".join(f"coalesce(length({one}) || ':' || {one}, '-')" for one in columns)
+    patient = quote_identifier(table.patient)
+    # Names are quoted; values are never part of the query.
+    return (
+        f"SELECT DISTINCT {patient} AS patient, hash('{number} ' || {values}) AS quasi_identifiers"  # noqa: S608
+        f" FROM table_{number}"
+    )

@@ -85,7 +85,7 @@ def audit_raster(
     findings = set[Finding]()
     try:
         if parts:
-            findings.update(_beside(path, parts, search, digest))
+            findings.update(_sidecar_findings(path, parts, search, digest))
             digest = parts[0].sha256
     except (KeyError, IndexError, ValueError):
         findings.add(STRUCTURE)
@@ -122,7 +122,7 @@ def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[F
     return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
-def _beside(
+def _sidecar_findings(
     path: Path, parts: Sequence[FilePart], search: IdentifierSearch, digest: str | None
 ) -> Iterator[Finding]:
     """Check the JSON file of a synthetic image, which may contain only known members."""

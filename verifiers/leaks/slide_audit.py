@@ -149,7 +149,9 @@ def _in_bytes(
     layouts = tiles_of(staged.main, staged.files[1:])
     texts = list(texts_of(staged.sources[0], staged.sources[1:])) if staged.sources else []
     tokens = identifying_words(texts)
-    net = search.with_words(word for word in (*tokens, *base64_words(texts)) if len(word) >= _LEAST_OF_SOURCE)
+    extended = search.with_words(
+        word for word in (*tokens, *base64_words(texts)) if len(word) >= _LEAST_OF_SOURCE
+    )
     for path, tiles in layouts.items():
         if path.stat().st_size == 0:
             yield STRUCTURE
@@ -157,7 +159,7 @@ def _in_bytes(
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             one = SinglePassReader(data, tiles.base)
             gaps = _gaps(tiles.every, len(data))
-            yield from _known(data, gaps, chain(_outside(data, gaps, net), one.hits(net)))
+            yield from _known(data, gaps, chain(_outside(data, gaps, extended), one.hits(extended)))
             sums[path] = one.sha256
             joined.append(one.tiles)
             yield from _search(data, tiles, tokens, metadata=staged.metadata)
@@ -253,7 +255,7 @@ def _gaps(ranges: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]
 
 
 def _outside(
-    data: mmap.mmap, gaps: Sequence[tuple[int, int]], net: IdentifierSearch
+    data: mmap.mmap, gaps: Sequence[tuple[int, int]], extended: IdentifierSearch
 ) -> Iterator[IdentifierHit]:
     """Yield hits that begin outside the tiles, of any length."""
     windows: list[tuple[int, int]] = []
@@ -264,7 +266,7 @@ def _outside(
             begin = windows.pop()[0]
         windows.append((begin, stop))
     for begin, stop in windows:
-        for hit in net.hits(data[begin:stop]):
+        for hit in extended.hits(data[begin:stop]):
             yield replace(hit, start=begin + hit.start, end=begin + hit.end)
 
 

@@ -226,15 +226,15 @@ def _czi(main: Path, sources: Sequence[Path]) -> Iterator[Finding]:
         if not sources:
             return
         try:
-            mine, theirs = tiles_of(main, ())[main].base, tiles_of(sources[0], ())[sources[0]].base
+            ours, theirs = tiles_of(main, ())[main].base, tiles_of(sources[0], ())[sources[0]].base
         except MalformedSlide:
             yield _VIEWER
             return
         with sources[0].open("rb") as other, mmap.mmap(other.fileno(), 0, access=mmap.ACCESS_READ) as given:
             # Only the end of each tile is compared: headers may differ by removed comments.
-            same = len(mine) == len(theirs) and all(
+            same = len(ours) == len(theirs) and all(
                 data[a + (b - a) // 2 : b][-4096:] in given[c:d]
-                for (a, b), (c, d) in zip(mine, theirs, strict=True)
+                for (a, b), (c, d) in zip(ours, theirs, strict=True)
             )
         if not same:
             yield _PIXELS

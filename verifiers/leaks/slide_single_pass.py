@@ -153,10 +153,10 @@ class SinglePassReader:
         self._tiles = TileSums(data, tiles)
         self.sha256 = ""
 
-    def hits(self, net: IdentifierSearch) -> Iterator[IdentifierHit]:
+    def hits(self, search: IdentifierSearch) -> Iterator[IdentifierHit]:
         """Yield hits of long values (`IdentifierSearch.long_hits`), while a thread hashes the same bytes."""
         data, whole = self._data, sha256()
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(1) as pool:
             digested: Future[None] | None = None
             for start in range(0, len(data), CHUNK):
                 # Searched with the end of the last chunk, hashed without it.
@@ -164,8 +164,8 @@ class SinglePassReader:
                 chunk = data[start - before : start + CHUNK]
                 if digested is not None:
                     digested.result()
-                digested = beside.submit(whole.update, memoryview(chunk)[before:])
-                yield from net.long_hits(chunk, start - before)
+                digested = pool.submit(whole.update, memoryview(chunk)[before:])
+                yield from search.long_hits(chunk, start - before)
                 self._tiles.take(chunk, start - before)
                 data.madvise(mmap.MADV_DONTNEED)  # keeps memory flat: mapped pages are not needed again
         self.sha256 = whole.hexdigest()

@@ -312,8 +312,8 @@ def _required(target: float) -> float:
     return target
 
 
-def _too_few(target: float, needed: int, given: int, who: str) -> str:
-    return f"insufficient data for a rate of {target:g}: {needed:,} {who} required, {given:,} available"
+def _too_few(target: float, needed: int, given: int, unit: str) -> str:
+    return f"insufficient data for a rate of {target:g}: {needed:,} {unit} required, {given:,} available"
 
 
 def _above(score: float) -> float:

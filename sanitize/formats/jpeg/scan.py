@@ -32,7 +32,7 @@ class MarkerIndex:
         at = start
         while at + 1 < stop:
             if not self._begin <= at < self._end:
-                self._look(at, stop)
+                self._find_markers(at, stop)
             found = bisect_left(self._places, at)
             if found < len(self._places):
                 place = self._places[found]
@@ -40,7 +40,7 @@ class MarkerIndex:
             at = self._end
         return None
 
-    def _look(self, at: int, stop: int) -> None:
+    def _find_markers(self, at: int, stop: int) -> None:
         """Search from ``at`` to ``stop``, or a whole block if neighboring tiles are likely to follow."""
         size = _BLOCK if 0 <= at - self._end <= _MAX_GAP else min(stop - 1 - at, _BLOCK)
         cells = np.frombuffer(self._data[at : at + size + 1], np.uint8)

@@ -177,7 +177,7 @@ def test_a_single_window_follows_the_formula() -> None:
 def test_ssim_requires_images_of_one_size_that_contain_the_window() -> None:
     with pytest.raises(UsageError, match="smaller than 11 x 11"):
         ssim(np.zeros((8, 20), np.float32), np.zeros((8, 20), np.float32))
-    with pytest.raises(UsageError, match="two sizes"):
+    with pytest.raises(UsageError, match="different sizes"):
         ssim(np.zeros((12, 20), np.float32), np.zeros((12, 12), np.float32))
 
 

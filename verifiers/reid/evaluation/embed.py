@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 16
 _SAMPLE: Final = 25
 
-Told = Callable[[int], None]
+OnBatch = Callable[[int], None]
 
 
 def _silent(count: int) -> None:
@@ -54,7 +54,7 @@ def embed_files(
     encoders: Sequence[Encoder],
     *,
     part: ImageRegion = ImageRegion.WHOLE,
-    done: Told = _silent,
+    done: OnBatch = _silent,
 ) -> EmbeddedImages:
     """Embed images with one or more encoders, reading each image once.
 

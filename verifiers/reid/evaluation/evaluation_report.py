@@ -80,18 +80,18 @@ def _pairs(found: VerificationMetrics) -> Section:
     if (made := found.decisions) is None:
         text.append("No threshold was set: too few patients have two images.")
     else:
-        whose = (
+        source = (
             "the model's calibration" if made.calibrated_on == "model" else "the other half of the patients"
         )
         text.append(
-            f"The threshold was set by {whose} for a false match rate of {made.target:g} between patients."
+            f"The threshold was set by {source} for a false match rate of {made.target:g} between patients."
             " Below, pairs of one patient and of two have equal weight."
         )
         if made.insufficient_data:
             text.append(f"That rate is an estimate without a bound: {made.insufficient_data}.")
         names = {"accuracy": "accuracy", "specificity": "specificity", "recall": "recall"}
         names |= {"precision": "precision", "f1": "F1"}
-        rows = [(told, number(getattr(made, one), made.intervals.get(one))) for one, told in names.items()]
+        rows = [(title, number(getattr(made, one), made.intervals.get(one))) for one, title in names.items()]
         tables.append(Table("Decisions at the threshold, with intervals", ("", "value"), rows))
     return Section(
         "Comparison of two images",

@@ -139,7 +139,7 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
     people = int(patients.max()) + 1
     begins = np.searchsorted(patients[order], np.arange(people))
     ends = np.append(begins[1:], len(order))
-    first, second, who, ascending = _genuine(scores, order, begins, ends)
+    first, second, patient, ascending = _genuine(scores, order, begins, ends)
     lost, lost_by = np.zeros((people, people)), np.zeros((people, people))
     highest = np.empty((people, people), dtype=np.float32)
     lower, below = np.zeros(len(ascending), np.int64), np.zeros(len(ascending), np.int64)
@@ -160,13 +160,13 @@ def sum_pairs(scores: NDArray[np.float32], patients: NDArray[np.intp]) -> AllPai
             lower += under
             below += up_to
             here = others.size * (part.stop - part.start) - (under + up_to) / 2
-            lost_by[:, person] = np.bincount(who, weights=here, minlength=people)
+            lost_by[:, person] = np.bincount(patient, weights=here, minlength=people)
     np.fill_diagonal(lost, 0)
     counts = (ends - begins).astype(np.float64)
     sizes = np.outer(counts, counts)
     np.fill_diagonal(sizes, 0)
     # Every impostor pair was counted in two rows, that of each of its patients.
-    genuine = GenuinePairs(first, second, who, ascending, (lower + below) / 4, lower // 2)
+    genuine = GenuinePairs(first, second, patient, ascending, (lower + below) / 4, lower // 2)
     return AllPairs(genuine, sizes, highest, lost, lost_by)
 
 
@@ -212,10 +212,10 @@ def _genuine(
         firsts.append(order[begin + one])
         seconds.append(order[begin + other])
         people.append(np.full(len(one), person, dtype=np.intp))
-    first, second, who = np.concatenate(firsts), np.concatenate(seconds), np.concatenate(people)
+    first, second, patient = np.concatenate(firsts), np.concatenate(seconds), np.concatenate(people)
     values = scores[first, second]
     ascending = np.argsort(values, kind="stable")
-    return first[ascending], second[ascending], who[ascending], values[ascending]
+    return first[ascending], second[ascending], patient[ascending], values[ascending]
 
 
 def _blocks(begins: NDArray[np.intp], ends: NDArray[np.intp], images: int) -> list[tuple[int, int]]:

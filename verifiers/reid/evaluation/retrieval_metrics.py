@@ -122,20 +122,20 @@ def summarize(queries: Queries, patients: NDArray[np.intp]) -> RetrievalMetrics 
 
     if not len(queries.images):
         return None
-    who = patients[queries.images]
+    queried = patients[queries.images]
     values = {
         "precision_at_1": queries.precision_at_1,
         "r_precision": queries.r_precision,
         "map_at_r": queries.average_precision,
     }
     people = int(patients.max()) + 1
-    counts = np.bincount(who, minlength=people).astype(np.float64)
-    sums = {name: np.bincount(who, weights=one, minlength=people) for name, one in values.items()}
+    counts = np.bincount(queried, minlength=people).astype(np.float64)
+    sums = {name: np.bincount(queried, weights=one, minlength=people) for name, one in values.items()}
     found = intervals(
         people, lambda drawn: {name: ratio(drawn @ one, drawn @ counts) for name, one in sums.items()}
     )
     return RetrievalMetrics(
-        queries=len(who),
+        queries=len(queried),
         precision_at_1=float(values["precision_at_1"].mean()),
         r_precision=float(values["r_precision"].mean()),
         map_at_r=float(values["map_at_r"].mean()),

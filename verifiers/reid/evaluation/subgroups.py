@@ -120,16 +120,16 @@ def _of_pairs(
 
     people = len(pairs.sizes)
     for name, chosen in _parts(np.array(names), list(names)):
-        who = pairs.genuine.patients[chosen]
+        patients = pairs.genuine.patients[chosen]
         values = {"auc": pairs.genuine.wins[chosen] / pairs.impostors}
         if matched is not None:
             values["recall"] = matched[chosen].astype(np.float64)
-        counts = np.bincount(who, minlength=people).astype(np.float64)
-        sums = {one: np.bincount(who, weights=each, minlength=people) for one, each in values.items()}
+        counts = np.bincount(patients, minlength=people).astype(np.float64)
+        sums = {one: np.bincount(patients, weights=each, minlength=people) for one, each in values.items()}
         bounds = intervals(people, lambda drawn, s=sums, c=counts: _means(drawn, s, c))  # type: ignore[misc]
         recall = float(values["recall"].mean()) if matched is not None else None
         auc = float(values["auc"].mean())
-        yield Subgroup(kind, name, len(who), None, None, auc, recall, bounds)
+        yield Subgroup(kind, name, len(patients), None, None, auc, recall, bounds)
 
 
 def _means(

@@ -102,17 +102,17 @@ def _candidates(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: i
     import numpy as np
 
     center = vectors[:_VECTORS].mean(axis=0, dtype=np.float64).astype(np.float32)
-    asked = np.hstack([queries - center, np.ones((len(queries), 1), np.float32)])
-    lengths = np.linalg.norm(asked[:, :-1].astype(np.float64), axis=1)
+    padded = np.hstack([queries - center, np.ones((len(queries), 1), np.float32)])
+    lengths = np.linalg.norm(padded[:, :-1].astype(np.float64), axis=1)
     found = _Candidates(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
     least, longest, kept = np.full(len(queries), -np.inf), 0.0, 0
     for start in range(0, len(vectors), _VECTORS):
         chunk = np.asarray(vectors[start : start + _VECTORS]) - center
         squares = np.einsum("nd,nd->n", chunk, chunk, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            products = asked @ np.hstack([chunk, (-squares / 2).astype(np.float32)[:, None]]).T
+            products = padded @ np.hstack([chunk, (-squares / 2).astype(np.float32)[:, None]]).T
         longest = max(longest, float(squares.max()) ** 0.5)
-        slack = _slack(asked.shape[1], lengths, longest)
+        slack = _slack(padded.shape[1], lengths, longest)
         if start == 0 and len(chunk) >= k:
             least = np.partition(products, -k, axis=1)[:, -k].astype(np.float64)
         # Negated, so that NaN from an overflow keeps a vector among the candidates.

@@ -207,18 +207,21 @@ def _draws(one: SimilarityPool, patients: NDArray[np.intp], size: int, probes: i
     rng = np.random.default_rng((_SEED, size, probes or 0))
     hits, took = np.zeros(len(patients)), np.zeros(len(patients))
     rates = []
-    own = [(np.flatnonzero(one.probes == who), np.flatnonzero(one.background == who)) for who in patients]
+    own = [
+        (np.flatnonzero(one.probes == patient), np.flatnonzero(one.background == patient))
+        for patient in patients
+    ]
     for _ in range(REPEATS):
         chosen = np.sort(rng.choice(len(patients), size, replace=False))
-        pivots = np.array([rng.choice(own[who][1]) for who in chosen])
+        pivots = np.array([rng.choice(own[patient][1]) for patient in chosen])
         given = [
-            _probes_of(own[who][0], pivot, one.same, probes, rng)
-            for who, pivot in zip(chosen, pivots, strict=True)
+            _probes_of(own[patient][0], pivot, one.same, probes, rng)
+            for patient, pivot in zip(chosen, pivots, strict=True)
         ]
-        whose = np.repeat(np.arange(size), [len(some) for some in given])
+        owners = np.repeat(np.arange(size), [len(some) for some in given])
         found = np.argmax(one.similarity[np.ix_(np.concatenate(given), pivots)], axis=1)
         linked = np.zeros(size, dtype=bool)
-        linked[whose[found == whose]] = True
+        linked[owners[found == owners]] = True
         hits[chosen] += linked
         took[chosen] += 1
         rates.append(float(linked.mean()))

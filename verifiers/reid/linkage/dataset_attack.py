@@ -65,8 +65,8 @@ class Linkage:
     @property
     def excluded(self) -> int:
         """Number of images that could not be compared; objects without an image do not count."""
-        sides = (self.release,) if self.itself else (self.release, self.background)
-        return sum(count for one in sides for reason, count in one.excluded.items() if reason != NO_IMAGE)
+        datasets = (self.release,) if self.itself else (self.release, self.background)
+        return sum(count for one in datasets for reason, count in one.excluded.items() if reason != NO_IMAGE)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types."""

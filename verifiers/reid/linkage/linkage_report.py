@@ -36,7 +36,7 @@ def linkage_page(found: Linkage) -> bytes:
             _rates(found),
             *(_drawn("whole images", found.whole),),
             *(() if found.crop is None else (_drawn("central crops", found.crop),)),
-            _sides(found),
+            _datasets(found),
             *((_guidelines(found.guidelines),) if found.guidelines else ()),
         ),
         notice=("bad" if worst.errors else "care", _verdict(worst)),
@@ -138,13 +138,13 @@ def _boxes(axes: Axes, found: tuple[SampledLinkage, ...], what: str) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _sides(found: Linkage) -> Section:
-    sides = (
+def _datasets(found: Linkage) -> Section:
+    datasets = (
         {"attacked": found.release}
         if found.itself
         else {"attacked": found.release, "background": found.background}
     )
-    rows = [(name, f"{one.images:,}", f"{one.patients:,}", _left_out(one)) for name, one in sides.items()]
+    rows = [(name, f"{one.images:,}", f"{one.patients:,}", _left_out(one)) for name, one in datasets.items()]
     cropped = f"{found.without_crop:,} images have no central crop."
     return Section(
         "Compared images",

@@ -133,16 +133,16 @@ def compare(
     for pair in (*_copies(datasets, numbers, trusted=trusted), *named):
         # Stronger evidence comes first and wins: bytes, then pixels, perceptual hash, patient ID.
         equal_or_named.setdefault(pair.images, pair)
-    told = {
+    results = {
         modality: _by_model(
             datasets, numbers, modality, models.verification.get(modality), limits.get(modality)
         )
         for modality in Modality
         if all(modality in dataset.vectors for dataset in datasets)
     }
-    evidence = _evidence(datasets, equal_or_named.values(), len(named), told, limits)
+    evidence = _evidence(datasets, equal_or_named.values(), len(named), results, limits)
     found = dict(equal_or_named)
-    for one in told.values():
+    for one in results.values():
         for pair in one.pairs:
             found[pair.images] = _joined(found.get(pair.images), pair)
     titles = (datasets[0].title, datasets[1].title)
@@ -154,23 +154,23 @@ def _evidence(
     datasets: tuple[DatasetFingerprint, DatasetFingerprint],
     without_models: Iterable[ImagePair],
     named: int,
-    told: Mapping[Modality, _ModelResult],
+    results: Mapping[Modality, _ModelResult],
     limits: Mapping[Modality, Thresholds],
 ) -> Evidence:
     """Count the evidence that the verdict rests on."""
     decided = Counter((pair.decision, pair.basis) for pair in without_models)
     # Without thresholds the output of a model is no evidence.
-    judged = {modality: one for modality, one in told.items() if modality in limits}
+    judged = {modality: one for modality, one in results.items() if modality in limits}
     unread = Counter(datasets[0].unread) + Counter(datasets[1].unread)
     return Evidence(
         copies={basis: decided["same_image", basis] for basis in ("bytes", "pixels", "perceptual_hash")},
         ids=named,
         matched={modality: len(one.matched) for modality, one in judged.items()},
         strict={modality: len(one.strict) for modality, one in judged.items()},
-        compared={modality: one.compared for modality, one in told.items()},
+        compared={modality: one.compared for modality, one in results.items()},
         thresholds=dict(limits),
         unread=dict(sorted(unread.items())),
-        not_comparable=_not_comparable(datasets, frozenset(told)),
+        not_comparable=_not_comparable(datasets, frozenset(results)),
         undecided_near_duplicates=decided["undecided", "perceptual_hash"],
         complete=all(one.complete for one in judged.values()),
         permutation={modality: one.permutation[0] for modality, one in judged.items() if one.matched},
@@ -323,12 +323,12 @@ def _permutation_tests(
             places = (one.patients[rows[matched]].tolist() for rows in (scored.first, scored.second))
             found.append({(min(a, b), max(a, b)) for a, b in zip(*places, strict=True)})
     sizes = (len(set(vectors[0].patients.tolist())), len(set(vectors[1].patients.tolist())))
-    told = []
+    results = []
     for pairs, (first, second) in zip(across, inside, strict=True):
         # Unscored pairs may hide matches within a dataset, whose absence would make the p-value too small.
         chance = permutation_p_value(pairs, (first, second), sizes) if complete else 1.0
-        told.append(PermutationTest(len(first) + len(second), chance))
-    return told[0], told[1]
+        results.append(PermutationTest(len(first) + len(second), chance))
+    return results[0], results[1]
 
 
 def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:

@@ -166,17 +166,17 @@ def _near(
     while len(todo):
         later = []
         for start in range(0, len(todo), _QUERIES):
-            asked = todo[start : start + _QUERIES]
-            near, rows = vectors.search.nearest(queries.first[asked], min(wanted, len(vectors.images)))
+            batch = todo[start : start + _QUERIES]
+            near, rows = vectors.search.nearest(queries.first[batch], min(wanted, len(vectors.images)))
             full = (near[:, -1] <= within) & (rows.shape[1] < len(vectors.images))
             # Gives up at a limit, since one query may have the whole dataset within the distance.
             if wanted >= _MAX_NEIGHBORS:
                 complete, full = complete and not full.any(), np.zeros_like(full)
-            pairs = np.stack([np.repeat(asked[~full], rows.shape[1]), rows[~full].reshape(-1)])
+            pairs = np.stack([np.repeat(batch[~full], rows.shape[1]), rows[~full].reshape(-1)])
             # Row -1: the visited lists had too few vectors, so that the next nearest ones are unknown.
             complete = complete and bool((pairs[1] >= 0).all())
             found.append(pairs[:, pairs[1] >= 0])
-            later.append(asked[full])
+            later.append(batch[full])
         todo, wanted = np.concatenate(later), 4 * wanted
     return np.hstack(found), complete
 

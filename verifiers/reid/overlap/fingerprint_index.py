@@ -178,7 +178,9 @@ def _table(seen: DatasetFingerprint) -> pa.Table:
             "paths": pa.array(paths, pa.list_(pa.binary())),
             "name": pa.array([os.fsencode(image.name) for image in seen.images], pa.binary()),
             "patient": pa.array(seen.patients, pa.int64()),
-            "who": pa.array([seen.names[n] if n >= 0 else "" for n in seen.patients.tolist()], pa.string()),
+            "patient_id": pa.array(
+                [seen.names[n] if n >= 0 else "" for n in seen.patients.tolist()], pa.string()
+            ),
             "digest": pa.array(seen.digests, pa.binary()),
             "pixels": pa.array(seen.pixels, pa.binary()),
             "print": pa.array(seen.perceptual_hashes, pa.binary()),
@@ -272,9 +274,9 @@ def _seen(
     columns = {name: table[name].to_pylist() for name in table.column_names}
     patients = np.array(columns["patient"], np.int64)
     names = [""] * (int(patients.max(initial=-1)) + 1)
-    for number, who in zip(patients.tolist(), columns["who"], strict=True):
+    for number, patient in zip(patients.tolist(), columns["patient_id"], strict=True):
         if number >= 0:
-            names[number] = who
+            names[number] = patient
     images = tuple(
         _image(paths, name, names[number] if number >= 0 else "")
         for paths, name, number in zip(columns["paths"], columns["name"], patients.tolist(), strict=True)

@@ -79,11 +79,11 @@ def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> Joint
     import numpy as np
 
     same = pairs.first == pairs.second
-    names, whose = np.unique(pairs.first[same], return_inverse=True)
+    names, owners = np.unique(pairs.first[same], return_inverse=True)
     # A patient passes only if all their pairs do: the lowest score and the largest distance count.
     low, far = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-    np.minimum.at(low, whose, pairs.score[same])
-    np.maximum.at(far, whose, pairs.distance[same])
+    np.minimum.at(low, owners, pairs.score[same])
+    np.maximum.at(far, owners, pairs.distance[same])
     errors = max_errors(len(names), room) if room > 0 else -1
     # At least two blocks, one for each threshold.
     if errors < 1:

@@ -18,8 +18,8 @@ _NUMBER = np.dtype(np.float32).itemsize
 
 def name_of(examples: TrainingDataset, *facts: object) -> str:
     """Return the cache name for features of these images, in this order, computed as ``facts`` describe."""
-    told = "\n".join((examples.digest, *map(str, examples.paths), *map(repr, facts)))
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    facts_text = "\n".join((examples.digest, *map(str, examples.paths), *map(repr, facts)))
+    return hashlib.sha256(facts_text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def cached_features(

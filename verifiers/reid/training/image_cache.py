@@ -102,11 +102,11 @@ def _prepared(
         yield from map(_chunk, chunks)
         return
     # Not fork, which can deadlock once torch has started threads.
-    with ProcessPoolExecutor(processes, get_context("forkserver"), _alone) as pool:
+    with ProcessPoolExecutor(processes, get_context("forkserver"), _single_threaded) as pool:
         yield from pool.map(_chunk, chunks)
 
 
-def _alone() -> None:
+def _single_threaded() -> None:
     """Limit a process to one thread, as there is a process for every core."""
     threadpool_limits(1)
 

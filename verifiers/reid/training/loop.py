@@ -137,7 +137,7 @@ def train_network(
         phase = phases[position.phase]
         optimizer = optimizer or _optimizer(task, phase)
         position = _epoch(task, phase, seed, position, optimizer, best, place)
-        position, better = _judge(task, position)
+        position, better = _validate(task, position)
         if better:
             # Copies, as training continues in place.
             best = {name: tensor.detach().cpu().clone() for name, tensor in task.network.state_dict().items()}
@@ -145,7 +145,7 @@ def train_network(
         position = position.next_phase() if over else position.next_epoch()
         optimizer = None if over else optimizer
         _save(task, position, optimizer, best, place)
-        _tell(phases, position, place)
+        _report(phases, position, place)
     return best, position.log
 
 
@@ -188,7 +188,7 @@ def _epoch(
     return replace(position, step=len(batches), loss=float(total) / len(batches))
 
 
-def _judge(task: Task, position: Position) -> tuple[Position, bool]:
+def _validate(task: Task, position: Position) -> tuple[Position, bool]:
     """Validate after an epoch and extend the log."""
     if not np.isfinite(position.loss):
         raise UsageError(
@@ -203,7 +203,7 @@ def _judge(task: Task, position: Position) -> tuple[Position, bool]:
     return replace(position, best=now if better else position.best, since=since, log=log), better
 
 
-def _tell(phases: tuple[Phase, ...], position: Position, place: TrainingFolder) -> None:
+def _report(phases: tuple[Phase, ...], position: Position, place: TrainingFolder) -> None:
     entry = position.log[-1]
     measures = ", ".join(
         f"{name.replace('_', ' ')} {value:.4f}"

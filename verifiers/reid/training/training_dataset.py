@@ -98,7 +98,7 @@ def gather_images(
         # In chunks: cancellation takes effect soon, and few decoded images are in memory.
         for start in range(0, len(labels), AT_ONCE):
             cancellation.check()
-            for kind, digest in pool.map(_look, labels.paths[start : start + AT_ONCE]):
+            for kind, digest in pool.map(_modality_and_digest, labels.paths[start : start + AT_ONCE]):
                 kinds.append(kind)
                 digests.append(digest)
                 progress.advance(1)
@@ -165,18 +165,18 @@ def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDatase
             f" required",
             "Add images: training requires several patients with two or more images",
         )
-    alone = np.setdiff1d(np.unique(examples.patients), with_mates)
+    single = np.setdiff1d(np.unique(examples.patients), with_mates)
     draw = np.random.default_rng(seed)
     validating = [
         draw.permutation(group)[: max(least, round(VALIDATION_SHARE * len(group)))]
         # Validation needs genuine and impostor pairs, hence two patients with several images.
-        for group, least in ((with_mates, 2), (alone, 0))
+        for group, least in ((with_mates, 2), (single, 0))
     ]
     chosen = np.isin(examples.patients, np.concatenate(validating))
     return examples.part(np.flatnonzero(~chosen)), examples.part(np.flatnonzero(chosen))
 
 
-def _look(path: Path) -> tuple[Modality | None, str]:
+def _modality_and_digest(path: Path) -> tuple[Modality | None, str]:
     """Modality and digest of an image; the modality is None if it cannot be read."""
     try:
         return read_image(path).modality, _file_digest(path)
