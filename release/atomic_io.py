@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from medsanitize.errors import EnvironmentFailure
 
-AWAY: Final = frozenset(
+UNREACHABLE: Final = frozenset(
     (
         errno.ESTALE,
         errno.ENOTCONN,
@@ -30,7 +30,7 @@ _FILES: Final = ("Too many files are open", "Raise the limit (ulimit -n) and run
 # Errors that a repetition of the same command can overcome.
 _REMEDIES: Final = {
     **dict.fromkeys(
-        AWAY,
+        UNREACHABLE,
         ("A network file system does not respond", "Check the mount and run the same command again"),
     ),
     errno.ENOMEM: _MEMORY,

@@ -129,7 +129,7 @@ def write_checksums(staging: Path) -> None:
     data = _matched(manifest_checksums(staging), staging)
     rest = [
         Checksum(found.path, digest_file(staging / found.path))
-        for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA} - layout.UNSUMMED)
+        for top in sorted(set(layout.TOP_LEVEL) - {layout.DATA} - layout.NOT_IN_SUMS)
         for found in _files_of(staging, top)
     ]
     rest.sort(key=lambda entry: layout.path_order(entry.path))

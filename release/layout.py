@@ -32,7 +32,7 @@ ROOT: Final = "RELEASE.json"
 TOP_LEVEL: Final = (DATA, MANIFEST, TABLES, CROISSANT, RO_CRATE, PROVENANCE, REPORT, SUMS, ATTESTATION)
 """All names allowed at the top of a release, besides RELEASE.json."""
 
-UNSUMMED: Final = frozenset({SUMS, ATTESTATION, ROOT})
+NOT_IN_SUMS: Final = frozenset({SUMS, ATTESTATION, ROOT})
 """Files that SHA256SUMS cannot contain because they are derived from it."""
 
 # No leading dot: hidden files, "." and "..". 200 characters leave room below the usual limit of 255 bytes.

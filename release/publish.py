@@ -59,7 +59,7 @@ def require_unchanged(staging: Path, output: Path, vouched: Mapping[str, str]) -
     """
 
     def rest() -> Iterator[str]:
-        for name in sorted(set(layout.TOP_LEVEL) - layout.UNSUMMED):
+        for name in sorted(set(layout.TOP_LEVEL) - layout.NOT_IN_SUMS):
             yield from _paths_of(place(name), name)
 
     def place(name: str) -> Path:

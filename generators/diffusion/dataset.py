@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 NO_CLASS = "no class"
 RARE = "of a class with fewer than {fewest} patients"
 # A generator would reproduce the individuals of a rarer class.
-FEWEST = 5
+MIN_PATIENTS = 5
 # Enough patients for a held-out loss; every patient held out is one fewer to learn from.
 HELD_SHARE = 0.1
 PREPROCESSED = "squares.npy"
@@ -133,14 +133,14 @@ def _of_classes(labels: Labels, column: str, kept: frozenset[str]) -> tuple[Labe
     values = labels.extra[column]
     places = np.array([place for place, value in enumerate(values) if value in kept], np.intp)
     excluded = Counter(
-        NO_CLASS if not value else RARE.format(fewest=FEWEST) for value in values if value not in kept
+        NO_CLASS if not value else RARE.format(fewest=MIN_PATIENTS) for value in values if value not in kept
     )
     chosen = labels.keep(places, excluded)
     return chosen, dict(zip(chosen.paths, chosen.extra[column], strict=True))
 
 
 def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]:
-    """Classes shared by at least ``FEWEST`` patients.
+    """Classes shared by at least ``MIN_PATIENTS`` patients.
 
     Raises
     ------
@@ -150,11 +150,11 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
     people: dict[str, set[object]] = {}
     for value, patient in zip(values, patients, strict=True):
         people.setdefault(value, set()).add(patient)
-    shared = frozenset(value for value, of in people.items() if value and len(of) >= FEWEST)
+    shared = frozenset(value for value, of in people.items() if value and len(of) >= MIN_PATIENTS)
     if len(shared) < 2:
         raise UsageError(
-            f"The column of the class has {len(shared)} values shared by {FEWEST} patients or more to learn"
-            " from; 2 is the least",
+            f"The class column has {len(shared)} values shared by {MIN_PATIENTS} or more patients; at least"
+            f" 2 are required",
             "Merge rare classes in the table, name another column with --class, or omit --class",
         )
     return shared

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # p of nDCG@p as in Campos et al. 2024; a p is omitted if an image has fewer judgments.
-AT: Final = (4, 7, 10)
+CUTOFFS: Final = (4, 7, 10)
 _COLUMNS: Final = ("file", "object_id", "relevance")
 # A gain of 2^64 would outweigh all other judgments; no person means that.
 _MAX_RELEVANCE: Final = 64.0
@@ -108,9 +108,9 @@ def read_judgments(table: Path) -> RelevanceJudgments:
             )
         judged[object_id] = _relevance(said, row)
     fewest = min((len(judged) for judged in found.values()), default=0)
-    if fewest < AT[0]:
+    if fewest < CUTOFFS[0]:
         raise UsageError(
-            f"An image has {fewest} judgments; at least {AT[0]} are required",
+            f"An image has {fewest} judgments; at least {CUTOFFS[0]} are required",
             "Judge more objects of the catalog",
         )
     if any(not any(judged.values()) for judged in found.values()):
@@ -151,7 +151,7 @@ def rank(judgments: RelevanceJudgments, embedded: EmbeddedCatalog, model: str, d
         model_digest=digest,
         images=len(judged),
         judgments=sum(len(of) for of in judged),
-        at=tuple(_at(p, judged, apart, embedded.alike) for p in AT if p <= fewest),
+        at=tuple(_at(p, judged, apart, embedded.alike) for p in CUTOFFS if p <= fewest),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medsanitize.generators.privacy_gate.parameters import CLAIMED, FLOOR, patients_needed
+from medsanitize.generators.privacy_gate.parameters import CLAIM_CONFIDENCE, FLOOR, patients_needed
 from medsanitize.verifiers.reid.calibration import clopper_pearson, max_errors
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class MatchThreshold:
     overlooked
         Number of their scores that may be below it while the false non-match rate is kept.
     missed
-        Upper bound of the share of missed patients, at the confidence `CLAIMED`.
+        Upper bound of the share of missed patients, at the confidence `CLAIM_CONFIDENCE`.
     needed
         Data missing for a calibration, or empty. If not empty, `value` is an estimate without a guarantee.
     """
@@ -109,7 +109,7 @@ def threshold(scores: NDArray[np.float64], missed: float) -> MatchThreshold:
         return MatchThreshold(estimate, count, 0, 1.0, needed)
     # max_errors() may allow every score to be below; the threshold must remain one of the scores.
     overlooked = min(overlooked, count - 1)
-    bound = clopper_pearson(overlooked, count, CLAIMED)[1]
+    bound = clopper_pearson(overlooked, count, CLAIM_CONFIDENCE)[1]
     return MatchThreshold(float(ascending[overlooked]), count, overlooked, bound)
 
 
@@ -122,7 +122,7 @@ def bound(images: int, matches: int, missed: float) -> MatchBound:
     """
     lower, upper = clopper_pearson(matches, images)
     # Each of the two bounds behind a claim takes half of alpha (Bonferroni).
-    claimed = clopper_pearson(matches, images, CLAIMED)[1]
+    claimed = clopper_pearson(matches, images, CLAIM_CONFIDENCE)[1]
     copies = claimed / (1 - missed) if missed < 1 else 1.0
     left = claimed * missed / ((1 - missed) * (1 - claimed)) if missed < 1 and claimed < 1 else 1.0
     return MatchBound(images, matches, lower, upper, min(copies, 1.0), min(left, 1.0))

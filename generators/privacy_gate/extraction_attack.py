@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
 from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
-from medsanitize.generators.privacy_gate.parameters import FEWEST_MEMBERS, TESTED
+from medsanitize.generators.privacy_gate.parameters import FEWEST_MEMBERS, TEST_CONFIDENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class Extraction:
     @property
     def veto(self) -> bool:
         """Whether a patient was extracted, or training patients are restored significantly more often."""
-        return self.extracted > 0 or self.chance <= 1 - TESTED
+        return self.extracted > 0 or self.chance <= 1 - TEST_CONFIDENCE
 
 
 def extracted_patients(

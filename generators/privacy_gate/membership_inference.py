@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.privacy_gate.parameters import FALSE_POSITIVE, FEWEST_MEMBERS, TESTED
+from medsanitize.generators.privacy_gate.parameters import FALSE_POSITIVE, FEWEST_MEMBERS, TEST_CONFIDENCE
 from medsanitize.verifiers.reid.calibration import clopper_pearson
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class MembershipInference:
     recognized
         Training patients called members while at most 1 % of the holdout patients are.
     rate, lower, upper
-        True positive rate, with exact one-sided bounds at the confidence `TESTED`.
+        True positive rate, with exact one-sided bounds at the confidence `TEST_CONFIDENCE`.
     chance
         Exact p-value: probability of this many if nothing was memorized.
     needed
@@ -51,7 +51,7 @@ class MembershipInference:
     @property
     def veto(self) -> bool:
         """Whether more members are recognized than chance explains."""
-        return self.chance <= 1 - TESTED
+        return self.chance <= 1 - TEST_CONFIDENCE
 
 
 def likelihood_ratio(synthetic: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -87,6 +87,6 @@ def membership_inference(members: NDArray[np.float64], others: NDArray[np.float6
     limit = np.sort(others)[::-1][allowed]
     # Strictly above: tied members are not recognized, so that ties do not inflate the rate.
     recognized = int((members > limit).sum())
-    lower, upper = clopper_pearson(recognized, len(members), TESTED)
+    lower, upper = clopper_pearson(recognized, len(members), TEST_CONFIDENCE)
     chance = float(betabinom.sf(recognized - 1, len(members), allowed + 1, len(others) - allowed))
     return MembershipInference(len(members), recognized, recognized / len(members), lower, upper, chance)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.privacy_gate.parameters import TESTED
+from medsanitize.generators.privacy_gate.parameters import TEST_CONFIDENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,5 +77,5 @@ def nearest_neighbor_test(
     ]
     by_chance = np.sort(np.concatenate(moved)) / (2 * images)
     # Rank of the confidence among the permutations and the observed value.
-    rank = int(np.ceil(TESTED * (_DRAWS + 1))) - 1
+    rank = int(np.ceil(TEST_CONFIDENCE * (_DRAWS + 1))) - 1
     return NearestNeighborTest(float(share), float(max(share - by_chance[rank], 0.0)), images, patients)

@@ -14,16 +14,16 @@ LABEL: Final = "no match found by these attacks at this bound"
 # Total error probability of a claim; the bounds behind one claim share it (Bonferroni).
 ALPHA: Final = round(1 - CONFIDENCE, 9)
 # Two bounds are behind the copy rate and the residual: that of misses and that of matches.
-CLAIMED: Final = 1 - ALPHA / 2
+CLAIM_CONFIDENCE: Final = 1 - ALPHA / 2
 # Nearest neighbor, membership and restoration test: those that could reject an honest generator.
 TESTS: Final = 3
-TESTED: Final = 1 - ALPHA / TESTS
+TEST_CONFIDENCE: Final = 1 - ALPHA / TESTS
 # False positive rate at which membership inference is measured.
 FALSE_POSITIVE: Final = 0.01
 # Patients per split below which this false positive rate cannot be measured.
 FEWEST_MEMBERS: Final = round(1 / FALSE_POSITIVE)
-MISSED: Final = 0.01
-MOST: Final = 0.001
+MAX_MISS_RATE: Final = 0.01
+MAX_MATCH_RATE: Final = 0.001
 # Lowest possible score; used for pairs that the search did not compare.
 FLOOR: Final = 0.0
 
@@ -47,8 +47,8 @@ class GateParameters:
         If a value is not between 0 and 1, exclusive.
     """
 
-    missed: float = MISSED
-    most: float = MOST
+    missed: float = MAX_MISS_RATE
+    most: float = MAX_MATCH_RATE
     strength: float = 0.2
 
     def __post_init__(self) -> None:
@@ -58,11 +58,11 @@ class GateParameters:
             )
 
 
-def images_needed(most: float = MOST) -> int:
+def images_needed(most: float = MAX_MATCH_RATE) -> int:
     """Images without a match needed for an upper bound of ``most``: 2,995 for 0.1 %."""
     return samples_needed(most)
 
 
-def patients_needed(missed: float = MISSED) -> int:
+def patients_needed(missed: float = MAX_MISS_RATE) -> int:
     """Patients without a miss needed to calibrate a threshold: 299 for 1 %."""
     return samples_needed(missed)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from medsanitize.generators.privacy_gate.parameters import CLAIMED, LABEL, TESTED, images_needed
+from medsanitize.generators.privacy_gate.parameters import (
+    CLAIM_CONFIDENCE,
+    LABEL,
+    TEST_CONFIDENCE,
+    images_needed,
+)
 from medsanitize.generators.privacy_gate.verdict import Clause, ClauseState
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ def _threshold(verdict: GateVerdict) -> Clause:
         "met",
         f"scores of {limit.value:.7f} and more match; of {limit.patients:,} patients, each by the worst pair,"
         f" {limit.overlooked:,} may score below it, so that at most {verdict.terms.missed:.2%} are missed at"
-        f" 95 % ({limit.missed:.2%} at {CLAIMED:.1%})",
+        f" 95 % ({limit.missed:.2%} at {CLAIM_CONFIDENCE:.1%})",
     )
 
 
@@ -130,8 +135,8 @@ def _holdout(verdict: GateVerdict) -> Clause:
         "alarm" if near.alarm else "met",
         f"{wrong.share:.3%} of the images match a holdout patient ({wrong.lower:.3%} to"
         f" {wrong.upper:.3%}), {equal.share:.3%} one of as many training patients; {near.share:.1%} are"
-        f" nearer to training than to holdout, at least {near.lower:.1%} at {TESTED:.1%}, {near.patients:,}"
-        " patients each",
+        f" nearer to training than to holdout, at least {near.lower:.1%} at {TEST_CONFIDENCE:.1%},"
+        f" {near.patients:,} patients each",
     )
 
 
@@ -143,8 +148,8 @@ def _membership(verdict: GateVerdict) -> Clause:
         "Membership attack",
         "not_met" if attack.veto else "met",
         f"at 1 % false positives it recognizes {attack.recognized:,} of {attack.patients:,} training"
-        f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at {TESTED:.1%});"
-        f" p = {attack.chance:.2g}",
+        f" patients: {attack.rate:.2%} ({attack.lower:.2%} to {attack.upper:.2%}, each at"
+        f" {TEST_CONFIDENCE:.1%}); p = {attack.chance:.2g}",
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Images per set at most: the number of distances grows with the product of both sizes.
-MOST: Final = 1_000
+MAX_IMAGES: Final = 1_000
 _SEED: Final = 20_241_023
 
 
@@ -54,7 +54,7 @@ def measure(
 ) -> QualityResult:
     """Measure synthetic images against those holdout images that have the same classes.
 
-    The result is deterministic. Of more than `MOST` images in a set, that many are selected at random.
+    The result is deterministic. Of more than `MAX_IMAGES` images in a set, that many are selected at random.
 
     Parameters
     ----------
@@ -114,13 +114,13 @@ def figures_section(found: QualityResult, source: str) -> Section:
     )
     capped = (
         "The real images are of patients that the generator was not trained on, of the same classes if it has"
-        f" any. At most {MOST:,} images of each set were compared, drawn at random."
+        f" any. At most {MAX_IMAGES:,} images of each set were compared, drawn at random."
     )
     return replace(section, text=(*section.text, capped))
 
 
 def _some(count: int) -> NDArray[np.intp]:
-    """Sorted indices of ``MOST`` random items, or of all of them."""
+    """Sorted indices of ``MAX_IMAGES`` random items, or of all of them."""
     import numpy as np
 
-    return np.sort(np.random.default_rng(_SEED).permutation(count)[:MOST])
+    return np.sort(np.random.default_rng(_SEED).permutation(count)[:MAX_IMAGES])

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # Not a class number: those start at 0.
 NO_CLASS: Final = -1
 # SSIM is computed at 128 px at most; its fixed 11 px window would see only texture in larger images.
-LARGEST: Final = 128
+MAX_SSIM_SIDE: Final = 128
 # A k-th nearest neighbor needs k + 1 points.
-FEWEST: Final = NEAREST_DENSE + 1
+MIN_IMAGES: Final = NEAREST_DENSE + 1
 _LABELS_MISSING: Final = "the images of one set have no classes"
 _ONE_CLASS: Final = "fewer than two classes have images of two or more groups in both sets"
 
@@ -163,10 +163,10 @@ def _check(real: Sample, synthetic: Sample) -> None:
     if real.images.shape[1] < WINDOW:
         raise UsageError(f"The images are smaller than {WINDOW} x {WINDOW} pixels", "Use larger images")
     fewest = min(len(np.unique(_groups(real))), len(np.unique(_groups(synthetic))))
-    if fewest < FEWEST:
+    if fewest < MIN_IMAGES:
         raise UsageError(
-            f"Quality metrics require at least {FEWEST} patients and {FEWEST} synthetic images; one set has"
-            f" {fewest}",
+            f"Quality metrics require at least {MIN_IMAGES} patients and {MIN_IMAGES} synthetic images; one"
+            f" set has {fewest}",
             "Generate more images, or hold out more patients",
         )
 
@@ -181,10 +181,10 @@ def _groups(sample: Sample) -> NDArray[np.int64]:
 
 
 def _preprocessed(sample: Sample) -> NDArray[np.float32]:
-    """The images in [0, 1], scaled down to `LARGEST` pixels."""
+    """The images in [0, 1], scaled down to `MAX_SSIM_SIDE` pixels."""
     import numpy as np
 
-    side = min(sample.images.shape[1], LARGEST)
+    side = min(sample.images.shape[1], MAX_SSIM_SIDE)
     squares = np.stack([preprocess_image(to_image_array(image), side) for image in sample.images])
     return np.asarray(squares / np.float32(255), np.float32)
 

@@ -19,7 +19,7 @@ from typing import Final
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import LARGE, OpenedSource, SourceEntry, SourceProblem
 from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files
-from medsanitize.release.atomic_io import AWAY, storage_errors
+from medsanitize.release.atomic_io import UNREACHABLE, storage_errors
 
 # Errors of a machine that is short of resources; not the fault of a single file.
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
@@ -155,7 +155,7 @@ def _inode(path: bytes) -> int | None:
 
 def _require_own(failure: OSError) -> None:
     """Raise EnvironmentFailure for a failure of the machine or the mount instead of a single file."""
-    if failure.errno in AWAY | _SHORT:
+    if failure.errno in UNREACHABLE | _SHORT:
         with storage_errors():
             raise failure
 

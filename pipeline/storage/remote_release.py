@@ -53,7 +53,7 @@ def verify_in_store(address: str, *, key: Path | None) -> VerificationResult:
     """
     with _release_at(address) as (files, folder):
         files.fetch(files.manifests(), folder)
-        files.fetch(sorted(layout.UNSUMMED), folder)
+        files.fetch(sorted(layout.NOT_IN_SUMS), folder)
         return verify_release(folder, key=key, files=files)
 
 

@@ -241,10 +241,10 @@ def measure_quality(
     """
     import numpy as np
     from medsanitize.generators.quality.evaluate import measure
-    from medsanitize.generators.quality.metrics import FEWEST, Sample
+    from medsanitize.generators.quality.metrics import MIN_IMAGES, Sample
 
     # Also without a verdict: whether calibrating is worth the effort depends on the quality of the generator.
-    of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < FEWEST
+    of_all = drawn.judged.verdict.state == "failed" or len(drawn.chosen) < MIN_IMAGES
     of, pixels = (drawn.first, drawn.images) if of_all else (drawn.chosen, drawn.pixels)
     classes = np.array([one.label for one in of], np.int64) if generator.classes else None
     return measure(Sample(pixels, classes), holdout, progress, cancellation, of_all=of_all, nearest=nearest)

@@ -129,7 +129,7 @@ class IdentifierSearch:
     def long_hits(self, chunk: bytes, offset: int) -> Iterator[IdentifierHit]:
         """Yield hits in a chunk of image data that starts at ``offset``; chunks overlap by ``OVERLAP``.
 
-        UIDs and values of at least `LONG` characters are all found; shorter values only by chance.
+        UIDs and values of at least `MIN_RUN` characters are all found; shorter values only by chance.
         """
         table = self._letters()
         if table is None or self._could_stand_in(candidate_runs(chunk, table), table):

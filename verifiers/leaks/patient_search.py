@@ -31,7 +31,7 @@ MIN_TOKEN: Final = 3
 MIN_ID_TOKEN: Final = 4
 MIN_PHRASE: Final = 6
 _NO_NAMES: Final = PARTICLES | NOT_NAMES
-BETWEEN: Final = b"\x1e"
+VALUE_SEPARATOR: Final = b"\x1e"
 """Record separator between values, so that no word extends from one value into the next."""
 
 _DATED: Final = frozenset([b"DA", b"DT"])
@@ -163,7 +163,7 @@ def search_texts(
         Dates (YYYYMMDD) that are not counted.
     """
     buffer, elements = parsed.buffer, parsed.elements
-    blob = BETWEEN.join([buffer[elements[place][2] : elements[place][3]] for place in places])
+    blob = VALUE_SEPARATOR.join([buffer[elements[place][2] : elements[place][3]] for place in places])
     for text in _readings(parsed, blob):
         for number, start, end in found.automaton.find_matches_as_indexes(text, overlapping=True):
             if not _is_word(text, start, end, found.categories[number]):
@@ -187,7 +187,7 @@ def _readings(parsed: Parsed, blob: bytes) -> Iterator[str]:
     for term in (parsed.value(0x00080005) or b"").split(b"\\"):
         codecs.add(_CODECS.get(term.strip(), "utf-8"))
     for codec in sorted(codecs):
-        yield "\x1e".join(fold(value.decode(codec, "replace")) for value in blob.split(BETWEEN))
+        yield "\x1e".join(fold(value.decode(codec, "replace")) for value in blob.split(VALUE_SEPARATOR))
 
 
 def _is_word(text: str, start: int, end: int, category: str) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LONG: Final = 9
+MIN_RUN: Final = 9
 """Length of the shortest value that is always found."""
 _WORD: Final = 4
 _WORD_MARKED: Final = 0x01010101
@@ -43,7 +43,7 @@ def byte_table(letters: bytes) -> bytes | None:
 
 
 def candidate_runs(chunk: bytes, table: bytes) -> Iterator[bytes]:
-    """Yield pieces that contain every run of `LONG` or more marked bytes, with a few adjacent bytes.
+    """Yield pieces that contain every run of `MIN_RUN` or more marked bytes, with a few adjacent bytes.
 
     Such a run contains an aligned word of four marked bytes followed by two more; these words are rare and
     are examined. If NUL is marked, words of four NULs, the background of most images, are left out of pieces;
@@ -103,15 +103,15 @@ def _aligned(chunk: bytes, table: bytes) -> NDArray[np.int64]:
 
 
 def _is_long(data: NDArray[np.uint8], marked: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each marked word, whether it belongs to a run of at least `LONG` marked bytes."""
+    """For each marked word, whether it belongs to a run of at least `MIN_RUN` marked bytes."""
     import numpy as np
 
     length = np.full(len(at), _WORD)
     for step in (-1, 1):
         going = np.ones(len(at), bool)
-        for distance in range(1, LONG - _WORD + 1):
+        for distance in range(1, MIN_RUN - _WORD + 1):
             place = at + (-distance if step < 0 else _WORD - 1 + distance)
             inside = (place >= 0) & (place < len(data))
             going &= inside & marked[data[place.clip(0, len(data) - 1)]]
             length += going
-    return length >= LONG
+    return length >= MIN_RUN

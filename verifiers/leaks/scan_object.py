@@ -42,7 +42,7 @@ from medsanitize.verifiers.leaks.identifier_search import (
     stands_alone,
 )
 from medsanitize.verifiers.leaks.patient_search import build_patient_search, search_texts
-from medsanitize.verifiers.leaks.prefilter import LONG
+from medsanitize.verifiers.leaks.prefilter import MIN_RUN
 
 __all__ = ["Expected", "IdentifierSearch", "audit_file", "audit_object", "audit_parsed"]
 
@@ -50,7 +50,7 @@ _BINARY: Final = frozenset(
     [b"OB", b"OW", b"OD", b"OF", b"OL", b"OV", b"US", b"SS", b"FL", b"FD", b"UL", b"SL"]
 )
 _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
-_LEAST_IN_NATIVE: Final = LONG
+_LEAST_IN_NATIVE: Final = MIN_RUN
 # Compressed data has no runs of similar bytes, so shorter values are unlikely by chance.
 _LEAST_IN_COMPRESSED: Final = 7
 # Sizes and counts in evidence files are numbers, too.

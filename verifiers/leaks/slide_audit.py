@@ -23,7 +23,7 @@ from medsanitize.verifiers.leaks.identifier_search import (
     IdentifierSearch,
     stands_alone,
 )
-from medsanitize.verifiers.leaks.prefilter import LONG
+from medsanitize.verifiers.leaks.prefilter import MIN_RUN
 from medsanitize.verifiers.leaks.slide_hidden_data import (
     Tokens,
     base64_words,
@@ -283,7 +283,7 @@ def _known(
             continue
         number = bisect_right(starts, hit.start) - 1
         inside = number < 0 or hit.start >= gaps[number][1]
-        if inside and hit.rule != "uid" and (hit.length < LONG or not hit.one_case):
+        if inside and hit.rule != "uid" and (hit.length < MIN_RUN or not hit.one_case):
             continue
         if stands_alone(data, hit, 0, len(data)):
             yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")

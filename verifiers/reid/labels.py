@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 NO_FILE: Final = "no file named"
 NO_PATIENT: Final = "no patient"
-OUTSIDE: Final = "outside the folder of images"
-MISSING: Final = "image not there"
-TWICE: Final = "named twice"
-TWO_PATIENTS: Final = "named for two patients"
+OUTSIDE: Final = "outside the image folder"
+MISSING: Final = "image not found"
+TWICE: Final = "listed twice"
+TWO_PATIENTS: Final = "listed for two patients"
 
 
 @dataclass(frozen=True, slots=True)

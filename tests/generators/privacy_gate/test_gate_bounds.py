@@ -18,7 +18,7 @@ from medsanitize.generators.privacy_gate.matched_samples import match_samples
 from medsanitize.generators.privacy_gate.membership_inference import likelihood_ratio, membership_inference
 from medsanitize.generators.privacy_gate.nearest_neighbor_test import nearest_neighbor_test
 from medsanitize.generators.privacy_gate.parameters import (
-    CLAIMED,
+    CLAIM_CONFIDENCE,
     LABEL,
     GateParameters,
     images_needed,
@@ -322,7 +322,7 @@ def test_the_statement_contains_every_number_and_no_legal_claim() -> None:
     said = "\n".join(statement(found))
     for part in ("aa", "bb", "cc", f"{found.threshold.value:.7f}", "0 of 3,000 images", "0.100%", "Rs:",
                  "holdout", "at 1 % false positives", "of 300 training", LABEL, "no legal statement",
-                 f"{CLAIMED:.1%}"):  # fmt: skip
+                 f"{CLAIM_CONFIDENCE:.1%}"):  # fmt: skip
         assert part in said, part
     assert len(found.clauses) == 7
 

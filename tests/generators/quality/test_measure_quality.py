@@ -60,7 +60,7 @@ def measured(synthetic: int, real: int, classes: NDArray[np.int64] | None = None
 def test_images_above_the_limit_are_sampled_and_others_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measured_module, "MOST", 20)
+    monkeypatch.setattr(measured_module, "MAX_IMAGES", 20)
     holdout = side(60)
     found = measure(
         Sample(squares(50, 1)), holdout, NoProgress(), Cancellation(), of_all=False, nearest=False
@@ -76,7 +76,7 @@ def test_the_comparison_limit_is_stated() -> None:
 
 
 def test_the_metrics_are_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured_module, "MOST", 20)
+    monkeypatch.setattr(measured_module, "MAX_IMAGES", 20)
     assert measured(50, 60).quality == measured(50, 60).quality
 
 

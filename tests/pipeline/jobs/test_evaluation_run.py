@@ -68,7 +68,7 @@ def test_unreadable_images_are_counted_and_change_the_exit_code(folder: Path) ->
     code, text = call(folder, "broken.csv")
     assert code == 1
     assert "Left out: 2" in text
-    assert "image not there: 1" in text
+    assert "image not found: 1" in text
     assert "not readable" in text
     assert "broken" not in text
     assert "gone" not in text

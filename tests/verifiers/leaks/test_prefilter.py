@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
-from medsanitize.verifiers.leaks.prefilter import BLOCK, LONG, byte_table, candidate_runs
+from medsanitize.verifiers.leaks.prefilter import BLOCK, MIN_RUN, byte_table, candidate_runs
 
 LETTERS = b"abcABC. "
 TABLE = byte_table(LETTERS) or b""
@@ -33,10 +33,10 @@ def test_a_run_at_a_block_border_passes_the_prefilter(place: int) -> None:
 
 def assert_let_through(chunk: bytes, through: list[bytes]) -> None:
     """Every run is in its own piece, which is little longer."""
-    found = re.findall(rb"[abcABC. ]{%d,}" % LONG, chunk)
+    found = re.findall(rb"[abcABC. ]{%d,}" % MIN_RUN, chunk)
     assert len(found) == len(through)
     assert all(
-        run in piece and len(piece) < len(run) + LONG for run, piece in zip(found, through, strict=True)
+        run in piece and len(piece) < len(run) + MIN_RUN for run, piece in zip(found, through, strict=True)
     )
 
 
@@ -53,7 +53,7 @@ def test_a_known_name_in_image_data_is_found(before: int, spelled: bytes) -> Non
 def test_a_black_background_does_not_pass_the_prefilter() -> None:
     table = byte_table(b"abc\0") or b""
     assert list(candidate_runs(bytes(BLOCK) + b"abcabcabc" + bytes(BLOCK), table)) != []
-    assert sum(map(len, candidate_runs(bytes(8 * BLOCK), table))) < LONG
+    assert sum(map(len, candidate_runs(bytes(8 * BLOCK), table))) < MIN_RUN
 
 
 def test_a_uid_in_image_data_is_found() -> None:

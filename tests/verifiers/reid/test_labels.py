@@ -102,7 +102,7 @@ def test_kept_and_excluded_rows_add_up(root: Path) -> None:
         ("file,patient_id,file\na/1.png,7,b\n", None, "two columns of the same name"),
         ("file,patient_id\na/1.png,7,8,9\n", None, "cannot be read"),
         ("file,patient_id,offset_days\na/1.png,7,2020-01-01\n", None, "not a number in row 1"),
-        ("file,patient_id\nsecret.png,7\n", None, "image not there: 1"),
+        ("file,patient_id\nsecret.png,7\n", None, "image not found: 1"),
     ],
 )
 def test_an_unusable_table_is_a_clear_error(root: Path, text: str, split: str | None, said: str) -> None:

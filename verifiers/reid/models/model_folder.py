@@ -27,7 +27,7 @@ CURVES = "curves.svg"
 NEEDED = frozenset({CONFIG, WEIGHTS, GRAPH})
 ALLOWED = NEEDED | {CALIBRATION, TRAINING, CARD, LOG, CURVES}
 # No network of the product is this large: such a file is refused before it fills the memory.
-LARGEST = 4 << 30
+MAX_FILE_BYTES = 4 << 30
 _FETCH_AGAIN = "Fetch or train the model again; do not use this copy"
 
 
@@ -167,7 +167,7 @@ def _read(path: Path) -> bytes:
     """Bytes of a regular file; links are refused."""
     if path.is_symlink() or not path.is_file():
         raise IntegrityError("The model folder contains something other than regular files", _FETCH_AGAIN)
-    if path.stat().st_size > LARGEST:
+    if path.stat().st_size > MAX_FILE_BYTES:
         raise IntegrityError("A file of the model is too large", _FETCH_AGAIN)
     return path.read_bytes()
 

@@ -19,7 +19,7 @@ LUMA = (0.299, 0.587, 0.114)
 # Along one axis: start, extent, and number of pixels after scaling.
 Window = tuple[float, float, int]
 # Borders are searched at this size at most, so that the result does not depend on the detector.
-LARGEST = 512
+MAX_BORDER_SIDE = 512
 
 
 class Fit(StrEnum):
@@ -65,8 +65,8 @@ class Preprocessing:
     mean, deviation
         By channel, for values in [0, 1]: a value becomes ``(value - mean) / deviation``.
     look
-        See `ContrastMode`. Borders are searched at ``LARGEST`` pixels at most; contrast is equalized after
-        scaling.
+        See `ContrastMode`. Borders are searched at ``MAX_BORDER_SIDE`` pixels at most; contrast is equalized
+        after scaling.
     """
 
     size: int
@@ -143,7 +143,7 @@ def _within_borders(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     from medsanitize.verifiers.reid.models.radiograph_normalization import content
 
     rows, columns = pixels.shape[:2]
-    scale = min(1.0, LARGEST / max(rows, columns))
+    scale = min(1.0, MAX_BORDER_SIDE / max(rows, columns))
     small = (max(1, round(rows * scale)), max(1, round(columns * scale)))
     seen = _weights(rows, 0, rows, small[0]) @ pixels.mean(2) if scale < 1 else pixels.mean(2)
     seen = (_weights(columns, 0, columns, small[1]) @ seen.T).T if scale < 1 else seen

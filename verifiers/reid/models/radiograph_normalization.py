@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Share of a side that is cropped at most at either end, in each of two rounds.
-DEEPEST = 0.3
+MAX_CROP_SHARE = 0.3
 # A row or column is border if its deviation is smaller, or its median nearly black or white.
 FLAT, BLACK, WHITE = 6 / 255, 8 / 255, 247 / 255
 # Quantiles that become black and white.
@@ -47,7 +47,7 @@ def _content(plane: NDArray[np.float32], axis: int) -> tuple[int, int]:
 
     middle = np.median(plane, axis)
     border = (plane.std(axis) < FLAT) | (middle < BLACK) | (middle > WHITE)
-    most = int(len(border) * DEEPEST)
+    most = int(len(border) * MAX_CROP_SHARE)
     ends = [int(np.argmin(side)) if not side.all() else most for side in (border[:most], border[::-1][:most])]
     return ends[0], len(border) - ends[1]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OUTSIDE = -2.0
+BEYOND_REACH = -2.0
 # Pairs per block, whose cosines stay in the cache of one core.
 _PAIRS_PER_BLOCK = 32
 
@@ -70,4 +70,4 @@ class Matching:
 
         row, column = np.divmod(np.arange(self.grid**2), self.grid)
         apart = np.maximum(np.abs(row[:, None] - row), np.abs(column[:, None] - column))
-        return np.where(apart > self.reach, np.float32(OUTSIDE), np.float32(0))
+        return np.where(apart > self.reach, np.float32(BEYOND_REACH), np.float32(0))

@@ -11,7 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels
 from medsanitize.verifiers.reid.training.training_dataset import (
-    FEWEST,
+    MIN_PATIENTS,
     VALIDATION_SHARE,
     TrainingDataset,
     gather_images,
@@ -19,7 +19,7 @@ from medsanitize.verifiers.reid.training.training_dataset import (
 from numpy.typing import NDArray
 
 NO_CLASS = "no class named"
-RARE = f"of a class with fewer than {FEWEST} patients"
+RARE = f"of a class with fewer than {MIN_PATIENTS} patients"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ def gather_classes(
     # Patients count, not images: the images of one patient are not independent.
     pairs = set(zip(texts, examples.patients.tolist(), strict=True))
     patients = Counter(text for text, _ in pairs)
-    names = tuple(sorted(text for text, count in patients.items() if count >= FEWEST))
+    names = tuple(sorted(text for text, count in patients.items() if count >= MIN_PATIENTS))
     if len(names) < 2:
         raise UsageError(
-            f"{len(names)} of {len(patients)} classes have readable images of {FEWEST} or more patients; a"
-            f" classifier needs two",
+            f"{len(names)} of {len(patients)} classes have readable images of {MIN_PATIENTS} or more"
+            " patients; a classifier needs two",
             "Name a column with two or more classes, merge rare classes, or add images",
         )
     kept = np.flatnonzero([text in names for text in texts])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 # The defaults of torch's OneCycleLR.
-BEGIN = 25.0
-END = 1e4
-RISING = 0.3
+INITIAL_DIVISOR = 25.0
+FINAL_DIVISOR = 1e4
+WARMUP_SHARE = 0.3
 MOMENTA = (0.95, 0.85)
 
 
@@ -27,13 +27,13 @@ def one_cycle(step: int, steps: int, largest: float) -> tuple[float, float]:
     largest : float
         Largest learning rate.
     """
-    peak = RISING * steps - 1
-    low = largest / BEGIN
+    peak = WARMUP_SHARE * steps - 1
+    low = largest / INITIAL_DIVISOR
     if step <= peak:
         share = _cosine(step / peak) if peak > 0 else 1.0
         return low + (largest - low) * share, MOMENTA[0] + (MOMENTA[1] - MOMENTA[0]) * share
     share = _cosine((step - peak) / (steps - 1 - peak)) if steps - 1 > peak else 1.0
-    return largest + (low / END - largest) * share, MOMENTA[1] + (MOMENTA[0] - MOMENTA[1]) * share
+    return largest + (low / FINAL_DIVISOR - largest) * share, MOMENTA[1] + (MOMENTA[0] - MOMENTA[1]) * share
 
 
 def _cosine(share: float) -> float:

@@ -22,7 +22,7 @@ UNREADABLE = "image not readable"
 OTHER_MODALITY = "of another modality than most"
 # A little more than the 10 % validation to 70 % training of Packhäuser et al. 2022.
 VALIDATION_SHARE = 0.15
-FEWEST = 4
+MIN_PATIENTS = 4
 AT_ONCE = 64
 
 
@@ -159,10 +159,10 @@ def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDatase
         If fewer than four patients have at least two images.
     """
     with_mates = np.unique(examples.patients[examples.mates()])
-    if len(with_mates) < FEWEST:
+    if len(with_mates) < MIN_PATIENTS:
         raise UsageError(
-            f"Only {len(with_mates)} patients have two or more readable images; at least {FEWEST} are"
-            f" required",
+            f"Only {len(with_mates)} patients have two or more readable images; at least {MIN_PATIENTS} are"
+            " required",
             "Add images: training requires several patients with two or more images",
         )
     single = np.setdiff1d(np.unique(examples.patients), with_mates)

@@ -278,10 +278,10 @@ def test_a_dataset_without_perceptual_hashes_is_still_compared(
 
 
 def test_unopened_files_are_reported_for_review(places: dict[str, Path]) -> None:
-    datasets = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not there": 2})
+    datasets = side_of(places["a"], "A"), replace(side_of(places["b"], "B"), unread={"image not found": 2})
     found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
-    assert "image not there 2" in found.comparisons[0].verdict.sentence
+    assert "image not found 2" in found.comparisons[0].verdict.sentence
 
 
 def test_without_a_calibration_the_verdict_is_inconclusive(places: dict[str, Path]) -> None:

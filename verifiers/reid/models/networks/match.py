@@ -8,7 +8,7 @@ from medsanitize.verifiers.reid.models.networks.moments import Cells
 from torch import Tensor, nn
 
 # Below any cosine, so that a cell out of reach is never the best match.
-OUTSIDE = -2.0
+BEYOND_REACH = -2.0
 
 
 class Cohort(nn.Module):
@@ -66,7 +66,7 @@ class LiteMatch(nn.Module):
 
 
 def outside(grid: int, reach: int) -> Tensor:
-    """Compute the penalty of pairs of cells: 0 within reach, else `OUTSIDE`; shape (grid^2, grid^2).
+    """Compute the penalty of pairs of cells: 0 within reach, else `BEYOND_REACH`; shape (grid^2, grid^2).
 
     Parameters
     ----------
@@ -77,4 +77,4 @@ def outside(grid: int, reach: int) -> Tensor:
     """
     row, column = torch.arange(grid * grid) // grid, torch.arange(grid * grid) % grid
     apart = torch.maximum((row[:, None] - row).abs(), (column[:, None] - column).abs())
-    return torch.where(apart > reach, OUTSIDE, 0.0)
+    return torch.where(apart > reach, BEYOND_REACH, 0.0)
