@@ -14,6 +14,7 @@ from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPay
 from medsanitize.pipeline.engines.shared_storage import SEEN, inputs_of
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.preflight import ensure_staging
+from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
@@ -46,7 +47,8 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> None:
 def setup(workplace: Workplace) -> Setup:
     policy = workplace()
     policy.output.mkdir(parents=True)
-    return Setup(policy, derive_sub_keys(KEY, scope="project"), ensure_staging(policy), keep_links=False)
+    staging = ensure_staging(workspace_of(policy))
+    return Setup(policy, derive_sub_keys(KEY, scope="project"), staging, keep_links=False)
 
 
 def equipped(setup: Setup, inputs: tuple[Root, ...]) -> tuple[RayWorker, EncryptedChannel, Answer]:
@@ -73,7 +75,7 @@ def test_a_worker_proves_access_to_staging_and_runs_tasks(setup: Setup) -> None:
 def test_probe_files_of_a_killed_run_are_removed(setup: Setup) -> None:
     equipped(setup, inputs_of(setup.policy.inputs))
 
-    assert not list(ensure_staging(setup.policy).glob(f"{SEEN}*"))
+    assert not list(ensure_staging(workspace_of(setup.policy)).glob(f"{SEEN}*"))
 
 
 def test_a_node_with_another_folder_at_the_input_path_is_rejected(setup: Setup) -> None:

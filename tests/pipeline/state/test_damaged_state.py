@@ -155,7 +155,7 @@ LOOKING = {
     "review": ("meta", ["review", "policy.yaml"]),
     "decisions": ("meta", ["review", "policy.yaml", "--decisions", "decisions.json"]),
     "ledger": ("links", ["ledger", "policy.yaml", "--patients", "patients.csv"]),
-    "audit": ("known", ["audit", "release", "--policy", "policy.yaml"]),
+    "audit": ("known_identifiers", ["audit", "release", "--policy", "policy.yaml"]),
 }
 
 

@@ -200,7 +200,7 @@ def test_a_destination_is_empty_despite_a_sibling_with_the_same_prefix(azure: Bl
     azure.blobs = Blobs({"out2/a": b"x", "out": b""}, folders={"out"})
     UploadTarget("abfs://c/out").require_empty()
     azure.blobs = Blobs({"out//a": b"x"})
-    with pytest.raises(UsageError, match="the prefix is not empty"):
+    with pytest.raises(UsageError, match="the prefix contains objects of something else"):
         UploadTarget("abfs://c/out").require_empty()
     with pytest.raises(UsageError, match="the bucket does not exist"):
         UploadTarget("abfs://none/out").require_empty()

@@ -60,7 +60,7 @@ def test_an_anonymous_run_with_a_failed_upload_reports_a_restart_and_restarts(
     policy = into_store(store, tmp_path, "anonymous")
     failure = failing_while_it_puts(front, policy)
     told = told_in(policy)
-    with pytest.raises(UsageError, match="the prefix is not empty"):
+    with pytest.raises(UsageError, match="the prefix contains objects of something else"):
         run(policy, ONE)
     empty(store)
     assert run(policy, ONE).ending == "published"
@@ -102,7 +102,7 @@ def test_a_local_copy_of_a_killed_run_is_deleted_if_the_store_is_empty(
     for name in ("data/p/a.dcm", ROOT):
         (left / name).write_bytes(b"of a run that was killed")
     store.put("out/data/p/a.dcm", b"of a run that was killed")
-    with pytest.raises(UsageError, match="the prefix is not empty"):
+    with pytest.raises(UsageError, match="the prefix contains objects of something else"):
         run(policy, ONE)
     kept = (left / ROOT).exists()
     empty(store)

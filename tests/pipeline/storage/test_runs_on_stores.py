@@ -149,7 +149,7 @@ def test_a_non_empty_destination_is_rejected_before_reading(
     store.put("out/data/other", b"x")
     policy = on_store(store, tmp_path, few)
     front.behave()
-    with pytest.raises(UsageError, match="the prefix is not empty"):
+    with pytest.raises(UsageError, match="the prefix contains objects of something else"):
         run(policy, ONE)
     assert not [path for _, path in front.asked if "/in/" in path or "prefix=in" in path]
 

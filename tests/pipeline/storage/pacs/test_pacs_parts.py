@@ -301,7 +301,7 @@ def test_an_early_error_numbers_the_input_if_there_are_several(count: int, name:
     ]
     policy = prepare(tmp_path, inputs=f"[{tmp_path / 'export'}, {', '.join(peers)}]")
     with pytest.raises(EnvironmentFailure, match=f"^{name} be used"):
-        check_pacs(policy)
+        check_pacs(policy.inputs)
 
 
 def test_an_unknown_move_destination_stops_the_run() -> None:
