@@ -97,9 +97,9 @@ def remap_uid(keys: SubKeys, root: str | None, uid: str) -> str:
         number[8] = number[8] & 0x3F | 0x80
         return "2.25." + str(int.from_bytes(number, "big"))
     # A UID has at most 64 characters (PS3.5 9.1); 39 digits are as many as a UUID has.
-    room = 64 - len(root) - 1
+    available = 64 - len(root) - 1
     digits = str(int.from_bytes(digest, "big"))
-    return f"{root}.1{digits[: min(room - 1, 38)]}"
+    return f"{root}.1{digits[: min(available - 1, 38)]}"
 
 
 def patient_pseudonym(keys: SubKeys, pseudonyms: Pseudonyms, patient: str) -> str:

@@ -1,6 +1,6 @@
 """The data controller's page of a synthesis: verdict, images, most similar real images, score plot.
 
-The page contains PHI. Only the result of `montage` contains synthetic images alone and may be published.
+The page contains PHI. Only the result of `montage` contains no real images and may be published.
 """
 
 from __future__ import annotations

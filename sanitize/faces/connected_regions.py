@@ -34,11 +34,11 @@ def spread_seeds(seeds: npt.NDArray[Any], mask: Mask) -> npt.NDArray[Any]:
 
 def _along(labels: npt.NDArray[Any], mask: Mask, axis: int) -> npt.NDArray[Any]:
     """Set each run of the mask along one axis to its largest label."""
-    room = [(0, 0), (0, 0), (0, 0)]
-    room[axis] = (0, 1)  # separates the runs of adjacent lines in the flattened array
+    padding = [(0, 0), (0, 0), (0, 0)]
+    padding[axis] = (0, 1)  # separates the runs of adjacent lines in the flattened array
     order = (0, 1, 2) if axis == 2 else (0, 2, 1)
-    held = np.pad(mask, room).transpose(order)
-    flat = np.ascontiguousarray(np.pad(labels, room).transpose(order)).ravel()
+    held = np.pad(mask, padding).transpose(order)
+    flat = np.ascontiguousarray(np.pad(labels, padding).transpose(order)).ravel()
     there = np.ascontiguousarray(held).ravel()
     edges = np.diff(np.concatenate(([False], there, [False])).astype(np.int8))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

@@ -166,9 +166,9 @@ def _relief(depths: Depths, there: Mask) -> Reals:
 
 def _boxed(values: Reals, reach: int = 3) -> Reals:
     for axis in (0, 1):
-        room = [(0, 0), (0, 0)]
-        room[axis] = (reach + 1, reach)
-        sums = np.cumsum(np.pad(values, room), axis=axis)
+        padding = [(0, 0), (0, 0)]
+        padding[axis] = (reach + 1, reach)
+        sums = np.cumsum(np.pad(values, padding), axis=axis)
         wide = 2 * reach + 1
         values = np.take(sums, np.arange(wide, sums.shape[axis]), axis) - np.take(
             sums, np.arange(sums.shape[axis] - wide), axis

@@ -126,16 +126,16 @@ def detect_face(volume: Volume, modality: str) -> FaceDetection:
 
 def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
     """The head around the longest run of planes in which bone close to the skin encloses brain."""
-    rooms = label_regions(fill_enclosed(dilate(volume.inside & (volume.values > _BONE_HU))))
+    regions = label_regions(fill_enclosed(dilate(volume.inside & (volume.values > _BONE_HU))))
     air = volume.inside & ~tissue
     cases = np.zeros_like(tissue)
-    for i, plane in enumerate(rooms):
+    for i, plane in enumerate(regions):
         names, counts = np.unique(plane[plane > 0], return_counts=True)
         for name in names[(counts * _AREA >= 25) & (counts * _AREA <= 300)]:
-            room = plane == name
+            region = plane == name
             # Mean HU of brain with some margin, unlike that of cavities with air.
-            if -60 < float(volume.values[i][room].mean()) < 130 and _near_air(room, air[i]):
-                cases[i] |= room
+            if -60 < float(volume.values[i][region].mean()) < 130 and _near_air(region, air[i]):
+                cases[i] |= region
     good = np.flatnonzero(cases.any(axis=(1, 2)))
     run = _longest_run(good)
     if len(run) < 3:
@@ -154,9 +154,9 @@ def _brain_case(volume: Volume, tissue: Mask) -> Head | None:
     return Head(top, brow, *middle, float(length), max(0, int(rows[0] - 20 / STEP)))
 
 
-def _near_air(room: Mask, air: Mask) -> bool:
+def _near_air(region: Mask, air: Mask) -> bool:
     """Whether most of the surroundings at 28 mm are air, as around a skull and never around a pelvis."""
-    near = dilate(np.pad(room, 8)[None], 6)[0]
+    near = dilate(np.pad(region, 8)[None], 6)[0]
     ring = dilate(near[None], 1)[0] & ~near
     around = ring[8:-8, 8:-8]
     beyond = int(ring.sum()) - int(around.sum())

@@ -60,19 +60,19 @@ def gather_identifiers(data: Buffer, form: Format) -> frozenset[KnownValue]:
     """
     known: set[KnownValue] = set()
     try:
-        for sort, text in {"png": _png, "jpeg": _jpeg, "tiff": _tiff}[form](data):
-            known.update(_known(sort, text[:_MOST_TEXT]))
+        for kind, text in {"png": _png, "jpeg": _jpeg, "tiff": _tiff}[form](data):
+            known.update(_known(kind, text[:_MOST_TEXT]))
     except Quarantined:
         # The sanitizer reads the file again and quarantines it with a rule.
         pass
     return frozenset(known)
 
 
-def _known(sort: str, text: str) -> Iterator[KnownValue]:
+def _known(kind: str, text: str) -> Iterator[KnownValue]:
     text = text.strip("\0 \r\n\t")
-    if sort == "person" and 2 < len(text) <= _LONGEST_NAME and any(map(str.isalpha, text)):
+    if kind == "person" and 2 < len(text) <= _LONGEST_NAME and any(map(str.isalpha, text)):
         yield KnownValue("name", text)
-    if sort == "number" and any(map(str.isdigit, text)):
+    if kind == "number" and any(map(str.isdigit, text)):
         yield KnownValue("id", text)
     for found in (*_CARET.findall(text), *_LABELED.findall(text)):
         yield KnownValue("name", found.strip(" .,-"))
@@ -97,9 +97,9 @@ def _png(data: Buffer) -> Iterator[NamedText]:
             packed, parts = rest[:1] == b"\1", rest[2:].split(b"\0", 2)
             rest = _inflated(parts[-1]) if packed else parts[-1]
         text = _decoded(rest)
-        sort = "person" if _decoded(keyword).lower() in _PERSON_KEYWORDS else "text"
+        kind = "person" if _decoded(keyword).lower() in _PERSON_KEYWORDS else "text"
         # XMP has the keyword XML:com.adobe.xmp.
-        yield from _xmp(text) if keyword.startswith(b"XML:") else [(sort, text)]
+        yield from _xmp(text) if keyword.startswith(b"XML:") else [(kind, text)]
 
 
 def _jpeg(data: Buffer) -> Iterator[NamedText]:
@@ -147,8 +147,8 @@ def _directory(page: Directory) -> Iterator[NamedText]:
             # UserComment starts with eight bytes that name its character set (CIPA DC-008).
             yield "text", _decoded(value[8:])
         elif entry.type == ASCII:
-            sort = "person" if tag in _PERSONS else "number" if tag in _NUMBERS else "text"
-            yield sort, _decoded(value)
+            kind = "person" if tag in _PERSONS else "number" if tag in _NUMBERS else "text"
+            yield kind, _decoded(value)
 
 
 def _xmp(text: str) -> Iterator[NamedText]:

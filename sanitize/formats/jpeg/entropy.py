@@ -162,11 +162,11 @@ def _codes(table: bytes) -> Codes:
     codes: Codes = [(0, _NO_CODE)] * 65536
     code, at = 0, 16
     for length in range(1, 17):
-        room = 1 << (16 - length)
+        width = 1 << (16 - length)
         for _ in range(table[length - 1]):
-            if (code + 1) * room > 65536:
+            if (code + 1) * width > 65536:
                 raise Quarantined("jpeg-structure")
-            codes[code * room : (code + 1) * room] = [(length, table[at])] * room
+            codes[code * width : (code + 1) * width] = [(length, table[at])] * width
             code, at = code + 1, at + 1
         code <<= 1
     return codes

@@ -93,9 +93,9 @@ def _codes(body: bytes, pos: int) -> CodingTable:
     kind, number, counts = body[pos] >> 4, body[pos] & 0x0F, body[pos + 1 : pos + 17]
     symbols = body[pos + 17 : pos + 17 + sum(counts)]
     # Kraft's inequality: more codes of these lengths than 16 bits can hold are no prefix code.
-    room = sum(count << (15 - length) for length, count in enumerate(counts))
+    used = sum(count << (15 - length) for length, count in enumerate(counts))
     whole = len(counts) == 16 and len(symbols) == sum(counts) and len(set(symbols)) == len(symbols)
-    if kind > 1 or number > 3 or not whole or room > 1 << 16:
+    if kind > 1 or number > 3 or not whole or used > 1 << 16:
         raise Quarantined("jpeg-structure", "pixels")
     if kind == _DC and symbols and max(symbols) > _LARGEST_DC:
         raise Quarantined("jpeg-structure", "pixels")

@@ -127,11 +127,11 @@ def read_folder(folder: Path, names: Names = VERIFIER) -> ModelFiles:
             "The folder does not contain a model: SHA256SUMS is missing", "Pass a folder written by train"
         )
     listed = _read_list(_read(folder / LIST), names)
-    there = {entry.name for entry in os.scandir(folder)} - {LIST}
-    for odd, fault in ((set(listed) - there, "is missing"), (there - set(listed), "was added")):
-        if odd:
+    present = {entry.name for entry in os.scandir(folder)} - {LIST}
+    for wrong, fault in ((set(listed) - present, "is missing"), (present - set(listed), "was added")):
+        if wrong:
             # Only known names are reported: the name of an added file may be PHI.
-            name = next((f" ({name})" for name in sorted(odd & names.allowed)), "")
+            name = next((f" ({name})" for name in sorted(wrong & names.allowed)), "")
             raise IntegrityError(f"A file of the model{name} {fault}", _FETCH_AGAIN)
     content = {name: _read(folder / name) for name in sorted(listed)}
     for name, data in content.items():

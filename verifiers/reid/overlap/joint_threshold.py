@@ -59,14 +59,14 @@ class JointThreshold:
     distance: float
 
 
-def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> JointThreshold | None:
-    """Choose the strictest pair of thresholds that misses at most ``room`` of the patients.
+def joint_threshold(pairs: CalibrationPairs, budget: float, least: float) -> JointThreshold | None:
+    """Choose the strictest pair of thresholds that misses at most ``budget`` of the patients.
 
     Parameters
     ----------
     pairs : CalibrationPairs
         Genuine and impostor pairs.
-    room : float
+    budget : float
         Allowed share of missed patients, including its bound.
     least : float
         Lowest allowed score threshold.
@@ -84,7 +84,7 @@ def joint_threshold(pairs: CalibrationPairs, room: float, least: float) -> Joint
     low, far = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     np.minimum.at(low, owners, pairs.score[same])
     np.maximum.at(far, owners, pairs.distance[same])
-    errors = max_errors(len(names), room) if room > 0 else -1
+    errors = max_errors(len(names), budget) if budget > 0 else -1
     # At least two blocks, one for each threshold.
     if errors < 1:
         return None

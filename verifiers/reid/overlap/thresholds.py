@@ -186,9 +186,9 @@ def _strictest(scores: Calibration) -> float:
     return scores.genuine[min(errors, count - 1)]
 
 
-def _strict(scores: Calibration, point: OperatingPoint, room: float) -> OperatingPoint:
-    """Highest threshold that misses at most ``room``, with its bound; ``point`` if there is none."""
-    errors = max_errors(len(scores.genuine), room) if room > 0 else -1
+def _strict(scores: Calibration, point: OperatingPoint, budget: float) -> OperatingPoint:
+    """Highest threshold that misses at most ``budget``, with its bound; ``point`` if there is none."""
+    errors = max_errors(len(scores.genuine), budget) if budget > 0 else -1
     if errors < 0:
         return point
     return scores.at(max(point.threshold, scores.genuine[min(errors, len(scores.genuine) - 1)]))

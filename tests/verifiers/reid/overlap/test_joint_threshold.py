@@ -14,7 +14,7 @@ from medsanitize.verifiers.reid.overlap.joint_threshold import (
 )
 from medsanitize.verifiers.reid.overlap.thresholds import choose_thresholds
 
-ROOM = 0.05
+BUDGET = 0.05
 
 
 def people(count: int, seed: int, *, alike: float = 0.5) -> CalibrationPairs:
@@ -37,25 +37,25 @@ def overlooked(found: JointThreshold, fresh: CalibrationPairs) -> float:
 @pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_the_miss_bound_holds_in_95_percent_of_calibrations(alike: float) -> None:
     fresh = people(200_000, 0, alike=alike)
-    found = [joint_threshold(people(150, seed, alike=alike), ROOM, -9.0) for seed in range(1, 401)]
+    found = [joint_threshold(people(150, seed, alike=alike), BUDGET, -9.0) for seed in range(1, 401)]
     held = [one is not None and overlooked(one, fresh) <= one.point.false_non_match.upper for one in found]
     assert np.mean(held) >= 0.93  # 0.95, less two deviations of 400 draws
 
 
 def test_the_number_of_misses_respects_the_bound() -> None:
-    found = joint_threshold(people(150, 1), ROOM, -9.0)
+    found = joint_threshold(people(150, 1), BUDGET, -9.0)
     assert found is not None
-    errors = max_errors(150, ROOM)
+    errors = max_errors(150, BUDGET)
     assert found.point.false_non_match.errors <= errors
-    assert found.point.false_non_match.upper == clopper_pearson(errors, 150)[1] <= ROOM
+    assert found.point.false_non_match.upper == clopper_pearson(errors, 150)[1] <= BUDGET
 
 
 def test_joint_thresholds_give_fewer_false_matches_than_the_score_only() -> None:
     pairs, fresh = people(2_000, 2, alike=0.0), people(200_000, 3, alike=0.0)
-    found = joint_threshold(pairs, ROOM, -9.0)
+    found = joint_threshold(pairs, BUDGET, -9.0)
     assert found is not None
     scores = calibrate(pairs.score, pairs.first, pairs.second)
-    alone = scores.genuine[max_errors(2_000, ROOM)]
+    alone = scores.genuine[max_errors(2_000, BUDGET)]
     strangers = fresh.first != fresh.second
     reached = (fresh.score >= found.point.threshold) & (fresh.distance <= found.distance)
     assert reached[strangers].mean() < 0.5 * (fresh.score >= alone)[strangers].mean()
@@ -63,7 +63,7 @@ def test_joint_thresholds_give_fewer_false_matches_than_the_score_only() -> None
 
 @pytest.mark.parametrize(("count", "least"), [(60, -9.0), (150, 9.0)], ids=["too few", "below the other"])
 def test_without_a_joint_threshold_the_score_decides(count: int, least: float) -> None:
-    assert joint_threshold(people(count, 4), ROOM, least) is None
+    assert joint_threshold(people(count, 4), BUDGET, least) is None
 
 
 def test_a_similar_but_distant_pair_is_not_a_strict_match() -> None:
