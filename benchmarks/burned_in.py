@@ -167,7 +167,8 @@ def unread(given: argparse.Namespace) -> int:
     blank = blanker()
     tallies: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     start = time.process_time()
-    outside = changed = pixels = 0
+    lost = pictures = pixels = 0
+    quarantined = held = 0
     for kind in SCRIPTS if given.scripts else SYMBOLOGIES:
         for number in range(given.scripts or given.codes):
             rng = np.random.default_rng([given.seed, number, len(kind), ord(kind[0])])
@@ -178,8 +179,11 @@ def unread(given: argparse.Namespace) -> int:
                 break
             covered = blank(frame)
             pixels += frame.size
-            changed += 1
-            outside += int(covered.mean() > TOO_MUCH)
+            pictures += 1
+            if covered.all():
+                quarantined, held = quarantined + 1, held + len(texts)
+                continue
+            lost += int(covered.mean() > TOO_MUCH)
             missed = [one for one in texts if not fits(one, covered)]
             for one in texts:
                 for name, value in (*one.properties.items(), ("all", "")):
@@ -190,8 +194,9 @@ def unread(given: argparse.Namespace) -> int:
     rows = [(name, value, f"{hits} of {of}") for (name, value), (hits, of) in sorted(tallies.items())]
     print(table(("property", "value", "blanked"), rows))
     took = time.process_time() - start
-    print(f"\n{changed} pictures, {pixels / 1e6:.1f} megapixels, {took:.0f} s of CPU")
-    print(f"{outside} pictures lost more than half of their area or were quarantined")
+    print(f"\n{pictures} pictures, {pixels / 1e6:.1f} megapixels, {took:.0f} s of CPU")
+    print(f"{quarantined} pictures with {held} lines were quarantined (not in the table)")
+    print(f"{lost} pictures lost more than half of their area")
     hidden, of = tallies["all", ""]
     return int(hidden < LEAST * of)
 

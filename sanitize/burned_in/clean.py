@@ -43,7 +43,7 @@ _SOMETHING = 0.5
 # Least letters of unread text in a rendering that amplifies noise.
 _SEVERAL = 6
 # Largest part of a frame that is blanked as unread text: more may be anatomy.
-_MOST_UNREAD = 0.15
+_MOST_UNREAD = 0.4
 # Certainty from which a line is read beyond doubt.
 _SURE = 0.9
 

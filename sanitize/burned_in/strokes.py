@@ -7,8 +7,9 @@ blanked (see `medsanitize.sanitize.burned_in.clean`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
@@ -20,11 +21,16 @@ Numbers = NDArray[np.float64]
 # Widest stroke (pixels), and contrasts (gray values) at which ink is separated from its surroundings.
 _WIDEST = 9
 _LEVELS = (110, 60, 30)
-# Least and largest side of a letter (pixels), and the part of its bounds that is ink.
+# Contrast at which faint pieces are separated that continue a line.
+_FAINT = 15
+# Least side of a piece (pixels); least and largest side of a letter, and the part of its bounds that is ink.
+_LEAST = 2
 _SMALL, _LARGE, _LONGEST = 5, 64, 400
 _FULL, _EMPTY = 0.85, 0.08
 # Outline over that of the bounds: 1 for bars and dots at any angle, more for letters.
 _BRANCHED, _WORD = 1.2, 1.7
+# Part of its oriented bounds that is ink, up to which a piece may be a letter: bars and dots are full.
+_HOLLOW = 0.5
 # Of the ink, least part close to its brightest value, and how close (part of the contrast).
 _EVEN, _CLOSE = 0.35, 0.25
 # Sharpness: contrast within one pixel of the outline, as a part of the contrast of the ink.
@@ -33,15 +39,32 @@ _SHARP = 0.6
 _GAP, _SIZES, _INKS = 1.2, 2.2, 0.15
 # Least letters, how many of them (part) are branched, and how branched a single joined word is.
 _LETTERS, _BRANCHES, _LONE = 4, 0.5, 2.0
+# Least letters of a line in which most have the shape of letters without branches, and least ratio of the
+# sides of a joined word.
+_SEVERAL, _JOINED = 6, 1.4
+# Sides of a ruler, long over short.
+_RULER = 8
 # Most pieces of ink at one level that are grouped: more are texture.
 _MOST = 6000
+# Pieces that continue a line: least sharpness, ink (part of that of the line), distance from its band and
+# gap (letter sizes), and largest size (letter sizes).
+_ROUGH, _PALE, _BESIDE, _NEXT, _GIANT = 0.3, 0.3, 0.3, 1.5, 2.5
 
 
 @dataclass(frozen=True, slots=True)
 class StrokeLine:
-    """Letters next to each other on a line: the bounds of each, in pixels."""
+    """Letters next to each other on a line.
+
+    Attributes
+    ----------
+    letters : tuple of Area
+        Bounds of each, in pixels.
+    doubtful : tuple of Area
+        Pieces that continue the line and may be letters on a ground from which they hardly differ.
+    """
 
     letters: tuple[Area, ...]
+    doubtful: tuple[Area, ...] = ()
 
     @property
     def size(self) -> float:
@@ -51,14 +74,28 @@ class StrokeLine:
 
 @dataclass(slots=True)
 class _Ink:
-    """Properties of the connected pieces of ink at one level: one row or value per piece."""
+    """Properties of the connected pieces of ink at one level: one row or value per piece.
+
+    ``sides`` are those of the oriented bounds: long and short; ``sure`` is unset for pieces that can only
+    continue a line.
+    """
 
     bounds: NDArray[np.int64]
     ink: Numbers
     branched: Numbers
+    sides: Numbers
+    hollow: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
 
-    def of(self, chosen: NDArray[np.intp]) -> _Ink:
-        return _Ink(self.bounds[chosen], self.ink[chosen], self.branched[chosen])
+    def of(self, chosen: NDArray[Any]) -> _Ink:
+        return _Ink(
+            self.bounds[chosen],
+            self.ink[chosen],
+            self.branched[chosen],
+            self.sides[chosen],
+            self.hollow[chosen],
+            self.sure[chosen],
+        )
 
 
 def find_lines(picture: Picture, ignored: NDArray[np.bool_] | None = None) -> tuple[StrokeLine, ...]:
@@ -81,43 +118,51 @@ def find_lines(picture: Picture, ignored: NDArray[np.bool_] | None = None) -> tu
         thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
         if ignored is not None:
             thin[ignored] = 0
-        for level in _LEVELS:
-            ink = thin >= level
-            if ink.any():
-                found += _lines(_pieces(thin, ink))
+        pieces = [_pieces(thin, level) for level in _LEVELS]
+        lines = [line for one in pieces for line in _lines(one.of(one.sure))]
+        if lines:
+            pieces.append(_pieces(thin, _FAINT))
+            found += [_continued(line, pieces) for line in lines]
     return tuple(found)
 
 
-def _pieces(thin: Picture, ink: NDArray[np.bool_]) -> _Ink:
+def _pieces(thin: Picture, level: int) -> _Ink:
     """Connected pieces of ink that may be letters or joined words."""
     import cv2
 
-    mask = ink.astype(np.uint8)
+    mask = (thin >= level).astype(np.uint8)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
     x, y, width, height, size = (stats[:, at].astype(np.int64) for at in range(5))
     longer, shorter = np.maximum(width, height), np.minimum(width, height)
-    share = size / np.maximum(width * height, 1)
-    fits = (longer >= _SMALL) & (shorter <= _LARGE) & (longer <= _LONGEST) & (share >= _EMPTY)
+    fits = (longer >= _LEAST) & (longer <= _LONGEST)
     fits[0] = False
-    if not fits.any():
-        return _Ink(np.zeros((0, 4), np.int64), np.zeros(0), np.zeros(0))
-    at = np.flatnonzero(fits[labels.ravel()])
+    chosen = np.flatnonzero(fits)
+    if not chosen.size:
+        none = np.zeros(0)
+        return _Ink(np.zeros((0, 4), np.int64), none, none, np.zeros((0, 2)), none > 0, none > 0)
+    # From here on, pieces are numbered in the order of ``chosen``.
+    number = np.full(count, -1)
+    number[chosen] = np.arange(chosen.size)
+    count = chosen.size
+    x, y, width, height, size, longer, shorter = (
+        one[chosen] for one in (x, y, width, height, size, longer, shorter)
+    )
+    mine = number[labels.ravel()]
+    at = np.flatnonzero(mine >= 0)
+    mine, values = mine[at], thin.ravel()[at].astype(np.float64)
     rows, columns = np.divmod(at, labels.shape[1])
-    mine, values = labels.ravel()[at], thin.ravel()[at].astype(np.float64)
-    # The brightest tenth of a piece is free of the borders of its strokes.
     order = np.lexsort((values, mine))
-    ends = np.searchsorted(mine[order], np.arange(1, count + 1))
-    starts = np.concatenate([[0], ends[:-1]])
-    top = np.zeros(count)
-    inked = ends > starts
-    top[inked] = values[order][(starts + (ends - starts) * 9 // 10)[inked]]
-    even = np.bincount(mine, values >= (1 - _CLOSE) * top[mine], count) / np.maximum(size, 1)
+    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
+    # The brightest tenth of a piece is free of the borders of its strokes.
+    top = values[order][starts + size * 9 // 10]
+    even = np.bincount(mine, values >= (1 - _CLOSE) * top[mine], count) / size
     outline, steps = np.zeros(count), np.zeros(count)
     padded = np.pad(labels, 1)
     lifted = np.pad(thin, 1).astype(np.float64)
+    own = chosen[mine]
     for down, across in ((0, 1), (0, -1), (1, 0), (-1, 0)):
         there = rows + 1 + down, columns + 1 + across
-        border = padded[there] != mine
+        border = padded[there] != own
         # One more pixel: anti-aliased borders take two.
         far = (
             np.clip(rows + 1 + 2 * down, 0, lifted.shape[0] - 1),
@@ -128,23 +173,52 @@ def _pieces(thin: Picture, ink: NDArray[np.bool_]) -> _Ink:
         steps += np.bincount(mine[border], (values - beyond)[border], count)
     sharp = steps / np.maximum(outline * top, 1)
     branched = outline / np.maximum(2 * (width + height), 1)
-    fits &= (even >= _EVEN) & (sharp >= _SHARP)
-    fits &= (branched >= _BRANCHED) | (share <= _FULL) | (shorter <= 4)
-    fits &= (longer <= _LARGE) | (branched >= _WORD)
-    chosen = np.flatnonzero(fits)
-    bounds = np.stack([x, y, x + width, y + height], axis=1)[chosen]
-    return _Ink(bounds, top[chosen], branched[chosen])
+    sides = _oriented(rows, columns, mine, order, starts, size)
+    share = size / np.maximum(sides.prod(axis=1), 1)
+    box = size / (width * height)
+    sure = (longer >= _SMALL) & (sides[:, 1] <= _LARGE) & (share >= _EMPTY)
+    sure &= (even >= _EVEN) & (sharp >= _SHARP)
+    sure &= (branched >= _BRANCHED) | (box <= _FULL) | (shorter <= 4)
+    sure &= (longer <= _LARGE) | (branched >= _WORD)
+    bounds = np.stack([x, y, x + width, y + height], axis=1)
+    hollow = (branched >= _BRANCHED) | (share <= _HOLLOW)
+    found = _Ink(bounds, top, branched, sides, hollow, sure)
+    return found.of(sure | ((sharp >= _ROUGH) & (longer <= _LARGE)))
+
+
+def _oriented(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    mine: NDArray[np.int64],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> Numbers:
+    """Long and short side of each piece along its principal axes."""
+    count = len(size)
+    across, down = (
+        one - (np.bincount(mine, one, count) / size)[mine]
+        for one in (columns.astype(np.float64), rows.astype(np.float64))
+    )
+    xx, yy, xy = (np.bincount(mine, one, count) for one in (across**2, down**2, across * down))
+    angle = 0.5 * np.arctan2(2 * xy, xx - yy)
+    cos, sin = np.cos(angle)[mine], np.sin(angle)[mine]
+    sides = []
+    for along in (across * cos + down * sin, down * cos - across * sin):
+        along = along[order]
+        sides.append(np.maximum.reduceat(along, starts) - np.minimum.reduceat(along, starts) + 1)
+    both = np.stack(sides, axis=1)
+    return np.sort(both, axis=1)[:, ::-1]
 
 
 def _lines(pieces: _Ink) -> Iterator[StrokeLine]:
     """Group pieces of similar size and ink that stand next to each other."""
     count = len(pieces.bounds)
-    if count < 2 or count > _MOST:
+    if count < 1 or count > _MOST:
         return
     low, high = pieces.bounds[:, :2].astype(np.float64), pieces.bounds[:, 2:].astype(np.float64)
-    sides = high - low
     # A joined word is as large as it is thick.
-    size = np.minimum(sides.max(axis=1), np.maximum(1.5 * sides.min(axis=1), _SMALL))
+    size = np.minimum(pieces.sides[:, 0], np.maximum(1.5 * pieces.sides[:, 1], _SMALL))
     groups = list(range(count))
 
     def root(one: int) -> int:
@@ -173,15 +247,66 @@ def _lines(pieces: _Ink) -> Iterator[StrokeLine]:
     for group in np.unique(roots):
         mine = np.flatnonzero(roots == group)
         if _is_text(pieces.of(mine), size[mine]):
-            yield StrokeLine(tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in pieces.bounds[mine]))
+            yield StrokeLine(_areas(pieces.bounds[mine]))
+
+
+def _areas(bounds: NDArray[np.int64]) -> tuple[Area, ...]:
+    return tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in bounds)
+
+
+def _continued(line: StrokeLine, levels: Sequence[_Ink]) -> StrokeLine:
+    """Add the pieces that continue a line, on a ground from which they differ less than its letters do."""
+    letters = np.array(line.letters, np.float64)
+    size = line.size
+    centers = (letters[:, :2] + letters[:, 2:]) / 2
+    middle = centers.mean(axis=0)
+    spread = centers - middle
+    if len(letters) == 1:
+        spread = np.diag(letters[0, 2:] - letters[0, :2])
+    along = np.linalg.svd(spread, full_matrices=False)[2][0]
+    across = np.array([-along[1], along[0]])
+    reach = np.abs((letters[:, 2:] - letters[:, :2]) / 2 @ np.abs(across)) * 0.7
+    off = (centers - middle) @ across
+    low, high = float((off - reach).min()) - _BESIDE * size, float((off + reach).max()) + _BESIDE * size
+    known = set(line.letters)
+    pool = np.concatenate([_around(one, middle, across, (low, high), size) for one in levels])
+    more: list[Area] = []
+    waiting = [one for one in dict.fromkeys(map(tuple, pool.tolist())) if one not in known]
+    rest = np.array(waiting, np.float64).reshape(-1, 4)
+    front = letters
+    while len(front) and len(rest):
+        gap = np.maximum(
+            0,
+            np.maximum(rest[:, None, :2] - front[None, :, 2:], front[None, :, :2] - rest[:, None, 2:]),
+        )
+        near = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1) <= _NEXT * size
+        front, rest = rest[near], rest[~near]
+        more += _areas(front.astype(np.int64))
+    return StrokeLine(line.letters, tuple(more))
+
+
+def _around(
+    pieces: _Ink, middle: Numbers, across: Numbers, band: tuple[float, float], size: float
+) -> NDArray[np.int64]:
+    """Bounds of the pieces in the band of a line that are no larger than its letters by much."""
+    off = ((pieces.bounds[:, :2] + pieces.bounds[:, 2:]) / 2 - middle) @ across
+    small = pieces.sides[:, 0] <= _GIANT * size
+    return pieces.bounds[small & (off >= band[0]) & (off <= band[1])]
 
 
 def _is_text(pieces: _Ink, size: Numbers) -> bool:
     """Whether pieces are letters or joined words and not ticks, dots or texture."""
-    sides = (pieces.bounds[:, 2:] - pieces.bounds[:, :2]).astype(np.float64)
-    # A joined word has about one letter per size.
-    letters = np.where(pieces.branched >= _WORD, np.maximum(1, np.round(sides.max(axis=1) / size)), 1)
-    if len(size) == 1 and pieces.branched[0] < _LONE:
+    # A joined word has about one letter per size, or per branch.
+    words = np.round(pieces.sides[:, 0] / size)
+    ruler = pieces.sides[:, 0] > _RULER * pieces.sides[:, 1]
+    long = (pieces.branched >= _LONE) & (pieces.sides[:, 0] >= _JOINED * pieces.sides[:, 1])
+    words = np.where(long, np.maximum(words, np.round(pieces.branched)), words)
+    letters = np.where(pieces.branched >= _WORD, np.maximum(1, words), 1)
+    # A single long piece with branches is a ruler.
+    if len(size) == 1 and (pieces.branched[0] < _LONE or ruler[0]):
         return False
-    branched = letters[pieces.branched >= _BRANCHED].sum()
-    return bool(letters.sum() >= _LETTERS and branched >= max(2, _BRANCHES * letters.sum()))
+    least = max(2, _BRANCHES * letters.sum())
+    branched, shaped = (letters[one].sum() for one in (pieces.branched >= _BRANCHED, pieces.hollow))
+    if letters.sum() < _LETTERS:
+        return False
+    return bool(branched >= least or (letters.sum() >= _SEVERAL and shaped >= least))

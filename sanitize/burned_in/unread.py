@@ -9,6 +9,7 @@ from medsanitize.sanitize.burned_in.areas import covered_fraction, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.strokes import StrokeLine
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
+from numpy.typing import NDArray
 
 # Letters that were read, per piece of ink in the line, from which the reading accounts for the ink.
 _READ = 0.45
@@ -18,6 +19,10 @@ _FEW, _MOSTLY = 3, 0.5
 _WORD, _LEVEL = 0.3, 0.4
 # Margin (letter sizes), which contains dots and accents; sides (letter sizes) of a group on one line.
 _MARGIN, _FLAT = 0.35, 2.2
+# Largest distance (letter sizes) of the centers of letters between which another one may be.
+_NEIGHBOR = 2.5
+
+Bounds = NDArray[np.int64]
 
 
 def unread_areas(
@@ -40,28 +45,31 @@ def unread_areas(
     """
     found: list[Area] = []
     for line in lines:
-        read = _accounted(line, harmless)
-        unread = {at for at, known in enumerate(read) if not known}
-        if len(unread) < min(_FEW, max(1, _MOSTLY * len(read))):
+        pieces = (*line.letters, *line.doubtful)
+        sure = len(line.letters)
+        read = _accounted(pieces, sure, harmless)
+        unread = {at for at, known in enumerate(read[:sure]) if not known}
+        if len(unread) < min(_FEW, max(1, _MOSTLY * sure)):
             unread = set()
+        elif len(unread) >= _MOSTLY * sure:
+            unread |= {at for at, known in enumerate(read) if not known}
         cut = {
-            at
-            for at, area in enumerate(line.letters)
-            if any(covered_fraction(area, one) > 0 for one in blanked)
+            at for at, area in enumerate(pieces) if any(covered_fraction(area, one) > 0 for one in blanked)
         }
         # A line that was read completely as harmless may touch the margin of a blanked one.
-        cut = {at for at in cut if not read[at] or _is_mostly(line.letters[at], blanked)}
-        whole = _words(line, cut)
-        found += _areas(line, sorted(unread | whole), shape)
+        cut = {at for at in cut if not read[at] or _is_mostly(pieces[at], blanked)}
+        whole = _words(pieces, cut, line.size)
+        found += _areas(pieces, sorted(unread | whole), line.size, shape)
     return merge_areas(found)
 
 
-def _accounted(line: StrokeLine, harmless: Sequence[TextBox]) -> list[bool]:
-    """Whether each letter is inside a line whose text has enough letters for the ink in it."""
-    read = [False] * len(line.letters)
+def _accounted(pieces: Sequence[Area], sure: int, harmless: Sequence[TextBox]) -> list[bool]:
+    """Whether each piece is inside a line whose text has enough letters for the sure ones in it."""
+    read = [False] * len(pieces)
     for box in harmless:
-        inside = [at for at, area in enumerate(line.letters) if _is_center_inside(area, box)]
-        if inside and sum(map(str.isalnum, box.text)) >= _READ * len(inside):
+        inside = [at for at, area in enumerate(pieces) if _is_center_inside(area, box)]
+        letters = sum(at < sure for at in inside)
+        if letters and sum(map(str.isalnum, box.text)) >= _READ * letters:
             for at in inside:
                 read[at] = True
     return read
@@ -76,32 +84,34 @@ def _is_mostly(area: Area, blanked: Sequence[Area]) -> bool:
     return any(covered_fraction(area, one) >= _MOSTLY for one in blanked)
 
 
-def _words(line: StrokeLine, cut: set[int]) -> set[int]:
+def _words(pieces: Sequence[Area], cut: set[int], size: float) -> set[int]:
     """Extend letters to their words: no gap of the width of a space divides a word."""
     whole, waiting = set(cut), list(cut)
     while waiting:
-        one = line.letters[waiting.pop()]
-        for at, other in enumerate(line.letters):
+        one = pieces[waiting.pop()]
+        for at, other in enumerate(pieces):
             gap = max(one[0], other[0]) - min(one[2], other[2])
             shared = min(one[3], other[3]) - max(one[1], other[1])
             level = shared >= _LEVEL * min(one[3] - one[1], other[3] - other[1])
-            if at not in whole and level and gap <= _WORD * line.size:
+            if at not in whole and level and gap <= _WORD * size:
                 whole.add(at)
                 waiting.append(at)
     return whole
 
 
-def _areas(line: StrokeLine, chosen: Sequence[int], shape: tuple[int, int]) -> Iterator[Area]:
-    """Areas with a margin: one for letters on a horizontal or vertical line, else one for each letter."""
+def _areas(
+    pieces: Sequence[Area], chosen: Sequence[int], size: float, shape: tuple[int, int]
+) -> Iterator[Area]:
+    """Areas with a margin: one for a horizontal or vertical line, else one for each two neighbors."""
     if not chosen:
         return
-    letters = np.array([line.letters[at] for at in chosen])
+    letters = np.array([pieces[at] for at in chosen])
     around = np.concatenate([letters[:, :2].min(axis=0), letters[:, 2:].max(axis=0)])
-    if min(around[2] - around[0], around[3] - around[1]) <= _FLAT * line.size and _is_dense(
-        letters, line.size
-    ):
+    if min(around[2] - around[0], around[3] - around[1]) <= _FLAT * size and _is_dense(letters, size):
         letters = around[None]
-    margin = max(2, round(_MARGIN * line.size))
+    else:
+        letters = np.concatenate([letters, _joined(letters, size)])
+    margin = max(2, round(_MARGIN * size))
     for left, top, right, bottom in letters.tolist():
         yield (
             max(0, left - margin),
@@ -111,7 +121,16 @@ def _areas(line: StrokeLine, chosen: Sequence[int], shape: tuple[int, int]) -> I
         )
 
 
-def _is_dense(letters: np.ndarray[tuple[int, ...], np.dtype[np.int64]], size: float) -> bool:
+def _joined(letters: Bounds, size: float) -> Bounds:
+    """Bounds around letters and their neighbors, between which a letter may have been missed."""
+    centers = (letters[:, :2] + letters[:, 2:]) / 2
+    apart = np.hypot(*(centers[:, None] - centers[None]).transpose(2, 0, 1))
+    one, other = np.nonzero(np.triu(apart <= _NEIGHBOR * size, 1))
+    low = np.minimum(letters[one, :2], letters[other, :2])
+    return np.concatenate([low, np.maximum(letters[one, 2:], letters[other, 2:])], axis=1)
+
+
+def _is_dense(letters: Bounds, size: float) -> bool:
     """Whether no harmless text fits between the letters."""
     across = letters[:, 2:].max(axis=0) - letters[:, :2].min(axis=0)
     along = 0 if across[0] >= across[1] else 1

@@ -88,6 +88,32 @@ def test_dark_letters_on_a_slope_are_found() -> None:
     assert (mask & letters).sum() >= 0.97 * letters.sum()
 
 
+def test_letters_that_continue_a_line_on_a_bright_ground_are_blanked_with_it() -> None:
+    picture, letters = drawn(NAME, 24, ink=0.5)
+    picture = np.maximum(picture, np.where(np.arange(400) > 200, 85, 0)).astype(np.uint8)
+
+    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+
+    assert (mask & letters).sum() >= 0.97 * letters.sum()
+
+
+@pytest.mark.parametrize("angle", [0, 7, 45])
+def test_words_of_joined_letters_are_found(angle: int) -> None:
+    layer = Image.new("L", (400, 400))
+    draw = ImageDraw.Draw(layer)
+    draw.text((200, 200), "UIYUH IWUHU", fill=255, font=ImageFont.load_default(30), anchor="mm")
+    left, top, right, _ = draw.textbbox((200, 200), "UIYUH", font=ImageFont.load_default(30), anchor="mm")
+    whole = draw.textbbox((200, 200), "UIYUH IWUHU", font=ImageFont.load_default(30), anchor="mm")
+    # A line along the top of each word, as in Devanagari.
+    draw.line((whole[0], top, whole[0] + right - left, top), fill=255, width=3)
+    draw.line((whole[0] + right - left + 12, top, whole[2], top), fill=255, width=3)
+    picture = np.asarray(layer.rotate(angle, Image.Resampling.BICUBIC))
+
+    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+
+    assert (mask & (picture > 128)).sum() >= 0.97 * (picture > 128).sum()
+
+
 def test_rulers_noise_and_anatomy_are_no_text() -> None:
     rng = np.random.default_rng(2)
     ruler = np.zeros((300, 300), np.uint8)
