@@ -31,10 +31,10 @@ def die(_: Worker, batch: Sequence[int]) -> list[int]:
 
 def write_slowly(_: Worker, batch: Sequence[Path]) -> list[int]:
     """Take a while for each item, and record that it was started."""
-    return [_linger(path) for path in batch]
+    return [_write_slowly(path) for path in batch]
 
 
-def _linger(path: Path) -> int:
+def _write_slowly(path: Path) -> int:
     path.touch()
     time.sleep(0.5)
     return 0

@@ -93,7 +93,7 @@ def test_a_worker_crash_costs_only_its_item(setup: Setup, tasks: ModuleType) -> 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_killed_idle_workers_block_nothing(setup: Setup, tasks: ModuleType, tmp_path: Path) -> None:
     with LocalEngine(setup, 3, Cancellation()) as engine:
-        list(engine.map(tasks.linger, ([tmp_path / str(number)] for number in range(6))))
+        list(engine.map(tasks.write_slowly, ([tmp_path / str(number)] for number in range(6))))
         found = list(engine.map(tasks.kill_the_others, [[1]]))
     assert found == [[1]]
 
@@ -156,10 +156,10 @@ def test_cancellation_takes_effect_between_items_of_a_batch(
             time.sleep(0.01)
         stop.number = 15
 
-    asking = Thread(target=ask_when_begun)
+    asking = Thread(target=ask_when_begun, daemon=True)
     asking.start()
     with pytest.raises(Cancelled), LocalEngine(setup, workers, stop) as engine:
-        list(engine.map(tasks.linger, [items[place : place + 10] for place in range(0, 100, 10)]))
+        list(engine.map(tasks.write_slowly, [items[place : place + 10] for place in range(0, 100, 10)]))
     asking.join()
 
     assert len([one for one in items if one.exists()]) <= 8 * workers
