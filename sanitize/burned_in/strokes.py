@@ -46,9 +46,10 @@ _SEVERAL, _JOINED = 6, 1.4
 _RULER = 8
 # Most pieces of ink at one level that are grouped: more are texture.
 _MOST = 6000
-# Pieces that continue a line: least sharpness, ink (part of that of the line), distance from its band and
-# gap (letter sizes), and largest size (letter sizes).
-_ROUGH, _PALE, _BESIDE, _NEXT, _GIANT = 0.3, 0.3, 0.3, 1.5, 2.5
+# Pieces that continue a line: least sharpness and ink (part of that of the line); largest distance from its
+# band, gap, and size (letter sizes); and how far beyond its length they are looked for (letter sizes).
+_ROUGH, _PALE = 0.3, 0.15
+_BESIDE, _NEXT, _GIANT, _ENDS = 0.3, 1.5, 2.5, 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,15 @@ class StrokeLine:
     ----------
     letters : tuple of Area
         Bounds of each, in pixels.
+    size : float
+        Typical side of a letter in pixels.
     doubtful : tuple of Area
         Pieces that continue the line and may be letters on a ground from which they hardly differ.
     """
 
     letters: tuple[Area, ...]
+    size: float
     doubtful: tuple[Area, ...] = ()
-
-    @property
-    def size(self) -> float:
-        """Typical side of a letter in pixels."""
-        return float(np.median([max(x1 - x, y1 - y) for x, y, x1, y1 in self.letters]))
 
 
 @dataclass(slots=True)
@@ -122,7 +121,7 @@ def find_lines(picture: Picture, ignored: NDArray[np.bool_] | None = None) -> tu
         lines = [line for one in pieces for line in _lines(one.of(one.sure))]
         if lines:
             pieces.append(_pieces(thin, _FAINT))
-            found += [_continued(line, pieces) for line in lines]
+            found += [_continued(line, ink, pieces) for line, ink in lines]
     return tuple(found)
 
 
@@ -211,8 +210,8 @@ def _oriented(
     return np.sort(both, axis=1)[:, ::-1]
 
 
-def _lines(pieces: _Ink) -> Iterator[StrokeLine]:
-    """Group pieces of similar size and ink that stand next to each other."""
+def _lines(pieces: _Ink) -> Iterator[tuple[StrokeLine, float]]:
+    """Group pieces of similar size and ink that stand next to each other; with the ink of each line."""
     count = len(pieces.bounds)
     if count < 1 or count > _MOST:
         return
@@ -247,14 +246,15 @@ def _lines(pieces: _Ink) -> Iterator[StrokeLine]:
     for group in np.unique(roots):
         mine = np.flatnonzero(roots == group)
         if _is_text(pieces.of(mine), size[mine]):
-            yield StrokeLine(_areas(pieces.bounds[mine]))
+            line = StrokeLine(_areas(pieces.bounds[mine]), float(np.median(size[mine])))
+            yield line, float(np.median(pieces.ink[mine]))
 
 
 def _areas(bounds: NDArray[np.int64]) -> tuple[Area, ...]:
     return tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in bounds)
 
 
-def _continued(line: StrokeLine, levels: Sequence[_Ink]) -> StrokeLine:
+def _continued(line: StrokeLine, ink: float, levels: Sequence[_Ink]) -> StrokeLine:
     """Add the pieces that continue a line, on a ground from which they differ less than its letters do."""
     letters = np.array(line.letters, np.float64)
     size = line.size
@@ -269,7 +269,14 @@ def _continued(line: StrokeLine, levels: Sequence[_Ink]) -> StrokeLine:
     off = (centers - middle) @ across
     low, high = float((off - reach).min()) - _BESIDE * size, float((off + reach).max()) + _BESIDE * size
     known = set(line.letters)
-    pool = np.concatenate([_around(one, middle, across, (low, high), size) for one in levels])
+    # No further than the line is long: the same again may be hidden.
+    on = spread @ along
+    far = float(np.ptp(on)) + _ENDS * size
+    ends = float(on.min()) - far, float(on.max()) + far
+    levels = [one.of((one.ink >= _PALE * ink) & (one.sides[:, 0] <= _GIANT * size)) for one in levels]
+    pool = np.concatenate(
+        [_within(one.bounds, middle, (along, ends), (across, (low, high))) for one in levels]
+    )
     more: list[Area] = []
     waiting = [one for one in dict.fromkeys(map(tuple, pool.tolist())) if one not in known]
     rest = np.array(waiting, np.float64).reshape(-1, 4)
@@ -282,16 +289,16 @@ def _continued(line: StrokeLine, levels: Sequence[_Ink]) -> StrokeLine:
         near = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1) <= _NEXT * size
         front, rest = rest[near], rest[~near]
         more += _areas(front.astype(np.int64))
-    return StrokeLine(line.letters, tuple(more))
+    return StrokeLine(line.letters, size, tuple(more))
 
 
-def _around(
-    pieces: _Ink, middle: Numbers, across: Numbers, band: tuple[float, float], size: float
+def _within(
+    bounds: NDArray[np.int64], middle: Numbers, *limits: tuple[Numbers, tuple[float, float]]
 ) -> NDArray[np.int64]:
-    """Bounds of the pieces in the band of a line that are no larger than its letters by much."""
-    off = ((pieces.bounds[:, :2] + pieces.bounds[:, 2:]) / 2 - middle) @ across
-    small = pieces.sides[:, 0] <= _GIANT * size
-    return pieces.bounds[small & (off >= band[0]) & (off <= band[1])]
+    """Bounds whose centers, seen from ``middle``, are between limits along each direction."""
+    centers = (bounds[:, :2] + bounds[:, 2:]) / 2 - middle
+    inside = [(centers @ along >= low) & (centers @ along <= high) for along, (low, high) in limits]
+    return bounds[np.logical_and.reduce(inside)]
 
 
 def _is_text(pieces: _Ink, size: Numbers) -> bool:
