@@ -295,7 +295,7 @@ class _FrameCleaner:
             codes += find_codes(picture, patterns=not number)
             lines = self.lines(picture)
             if number:
-                lines = tuple(line for line in lines if len(line.letters) >= _SEVERAL)
+                lines = tuple(line for line in lines if len(line.letters) >= _SEVERAL and line.is_regular)
             texts += unread_areas(lines, acquitted, [*areas, *codes], shape)
         if texts:
             mask = np.zeros(shape, bool)

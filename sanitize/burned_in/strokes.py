@@ -50,6 +50,13 @@ _MOST = 6000
 # band, gap, and size (letter sizes); and how far beyond its length they are looked for (letter sizes).
 _ROUGH, _PALE = 0.3, 0.15
 _BESIDE, _NEXT, _GIANT, _ENDS = 0.3, 1.5, 2.5, 6.0
+# Gap between the centers of two lines, and largest thickness of a line (letter sizes).
+_ROW, _FLAT = 0.35, 2.2
+# Letters of at most this size (part of that of a line), so many of which are inside it, show that it is their
+# ground.
+_WITHIN, _FEW = 0.5, 4
+# Part of the letters of a line with about the same height, and how far they differ.
+_REGULAR, _HEIGHTS = 0.6, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,17 @@ class StrokeLine:
     letters: tuple[Area, ...]
     size: float
     doubtful: tuple[Area, ...] = ()
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether most letters have the same height and stand on one horizontal or vertical line."""
+        bounds = np.array(self.letters)
+        for across in (1, 0):
+            heights = bounds[:, across + 2] - bounds[:, across]
+            same = np.abs(heights - np.median(heights)) <= _HEIGHTS * np.median(heights)
+            if np.ptp(bounds[:, [across, across + 2]]) <= _FLAT * self.size and same.mean() >= _REGULAR:
+                return True
+        return False
 
 
 @dataclass(slots=True)
@@ -110,19 +128,37 @@ def find_lines(picture: Picture, ignored: NDArray[np.bool_] | None = None) -> tu
 
     if min(picture.shape) < _SMALL or picture.min() == picture.max():
         return ()
-    found: list[StrokeLine] = []
+    found: list[tuple[StrokeLine, float, int]] = []
+    inks: list[list[_Ink]] = []
     window = np.ones((2 * _WIDEST + 1, 2 * _WIDEST + 1), np.uint8)
     for method in (cv2.MORPH_TOPHAT, cv2.MORPH_BLACKHAT):
         # Only what is narrower than the window is left, without the slope of what is behind it.
         thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
         if ignored is not None:
             thin[ignored] = 0
-        pieces = [_pieces(thin, level) for level in _LEVELS]
-        lines = [line for one in pieces for line in _lines(one.of(one.sure))]
-        if lines:
-            pieces.append(_pieces(thin, _FAINT))
-            found += [_continued(line, ink, pieces) for line, ink in lines]
-    return tuple(found)
+        inks.append([_pieces(thin, level) for level in _LEVELS])
+        found += [(*line, len(inks) - 1) for pieces in inks[-1] for line in _lines(pieces.of(pieces.sure))]
+        if any(polarity == len(inks) - 1 for *_, polarity in found):
+            inks[-1].append(_pieces(thin, _FAINT))
+    letters = [line for line, *_ in found]
+    return tuple(
+        _continued(line, ink, inks[polarity])
+        for line, ink, polarity in found
+        if not _is_ground(line, letters)
+    )
+
+
+def _is_ground(line: StrokeLine, others: Sequence[StrokeLine]) -> bool:
+    """Whether a line is what is left between the smaller letters of others."""
+    bounds = np.array(line.letters)
+    low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
+    for other in others:
+        if other.size <= _WITHIN * line.size:
+            centers = np.array(other.letters)
+            inside = (centers[:, :2] >= low).all(axis=1) & (centers[:, 2:] <= high).all(axis=1)
+            if inside.sum() >= _FEW:
+                return True
+    return False
 
 
 def _pieces(thin: Picture, level: int) -> _Ink:
@@ -246,8 +282,28 @@ def _lines(pieces: _Ink) -> Iterator[tuple[StrokeLine, float]]:
     for group in np.unique(roots):
         mine = np.flatnonzero(roots == group)
         if _is_text(pieces.of(mine), size[mine]):
-            line = StrokeLine(_areas(pieces.bounds[mine]), float(np.median(size[mine])))
-            yield line, float(np.median(pieces.ink[mine]))
+            typical = float(np.median(size[mine]))
+            for row in _rows(pieces.bounds[mine], typical):
+                line = StrokeLine(_areas(pieces.bounds[mine][row]), typical)
+                yield line, float(np.median(pieces.ink[mine][row]))
+
+
+def _rows(bounds: NDArray[np.int64], size: float) -> list[NDArray[np.intp]]:
+    """Divide a block of horizontal or vertical lines; a line at another angle is left as it is."""
+    everything = [np.arange(len(bounds))]
+    centers = (bounds[:, :2] + bounds[:, 2:]) / 2
+    for across in (1, 0):
+        order = np.argsort(centers[:, across], kind="stable")
+        ends = np.flatnonzero(np.diff(centers[order, across]) > _ROW * size) + 1
+        rows = np.split(order, ends)
+        flat = [
+            bounds[row, across + 2].max() - bounds[row, across].min() <= _FLAT * size
+            for row in rows
+            if len(row) > 1
+        ]
+        if len(rows) <= len(bounds) / 2 and all(flat):
+            return rows
+    return everything
 
 
 def _areas(bounds: NDArray[np.int64]) -> tuple[Area, ...]:
@@ -268,6 +324,9 @@ def _continued(line: StrokeLine, ink: float, levels: Sequence[_Ink]) -> StrokeLi
     reach = np.abs((letters[:, 2:] - letters[:, :2]) / 2 @ np.abs(across)) * 0.7
     off = (centers - middle) @ across
     low, high = float((off - reach).min()) - _BESIDE * size, float((off + reach).max()) + _BESIDE * size
+    # A block of several lines at an angle has neighbors on all sides.
+    if high - low > (_FLAT + 2 * _BESIDE) * size:
+        return line
     known = set(line.letters)
     # No further than the line is long: the same again may be hidden.
     on = spread @ along

@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 _READ = 0.45
 # Pieces of ink that no line accounts for: so many, or this part of their group, are unread text.
 _FEW, _MOSTLY = 3, 0.5
+# Part of a letter of a harmless line that may be blanked: with more, its word is blanked.
+_TOUCHED = 0.2
+# Most times that words next to blanked ones are looked for.
+_ROUNDS = 3
 # Gap (letter sizes) below which letters are of one word, and their least shared height.
 _WORD, _LEVEL = 0.3, 0.4
 # Margin (letter sizes), which contains dots and accents; sides (letter sizes) of a group on one line.
@@ -43,24 +47,32 @@ def unread_areas(
     shape : tuple of int
         Rows and columns of the frame.
     """
-    found: list[Area] = []
-    for line in lines:
-        pieces = (*line.letters, *line.doubtful)
-        sure = len(line.letters)
-        read = _accounted(pieces, sure, harmless)
-        unread = {at for at, known in enumerate(read[:sure]) if not known}
-        if len(unread) < min(_FEW, max(1, _MOSTLY * sure)):
-            unread = set()
-        elif len(unread) >= _MOSTLY * sure:
-            unread |= {at for at, known in enumerate(read) if not known}
-        cut = {
-            at for at, area in enumerate(pieces) if any(covered_fraction(area, one) > 0 for one in blanked)
-        }
-        # A line that was read completely as harmless may touch the margin of a blanked one.
-        cut = {at for at in cut if not read[at] or _is_mostly(pieces[at], blanked)}
-        whole = _words(pieces, cut, line.size)
-        found += _areas(pieces, sorted(unread | whole), line.size, shape)
-    return merge_areas(found)
+    found: tuple[Area, ...] = ()
+    # A word that is blanked may cut the one beside it.
+    for _ in range(_ROUNDS):
+        before, cutting = found, [*blanked, *found]
+        found = merge_areas(area for line in lines for area in _of_line(line, harmless, cutting, shape))
+        if found == before:
+            break
+    return found
+
+
+def _of_line(
+    line: StrokeLine, harmless: Sequence[TextBox], blanked: Sequence[Area], shape: tuple[int, int]
+) -> Iterator[Area]:
+    """Areas of unread letters of one line, and of its words of which a part is blanked."""
+    pieces = (*line.letters, *line.doubtful)
+    sure = len(line.letters)
+    read = _accounted(pieces, sure, harmless)
+    unread = {at for at, known in enumerate(read[:sure]) if not known}
+    if len(unread) < min(_FEW, max(1, _MOSTLY * sure)):
+        unread = set()
+    elif len(unread) >= _MOSTLY * sure:
+        unread |= {at for at, known in enumerate(read) if not known}
+    shares = [max((covered_fraction(area, one) for one in blanked), default=0.0) for area in pieces]
+    # A line that was read completely as harmless may touch the margin of a blanked one.
+    cut = {at for at, share in enumerate(shares) if share > (_TOUCHED if read[at] else 0)}
+    yield from _areas(pieces, sorted(unread | _words(pieces, cut, line.size)), line.size, shape)
 
 
 def _accounted(pieces: Sequence[Area], sure: int, harmless: Sequence[TextBox]) -> list[bool]:
@@ -78,10 +90,6 @@ def _accounted(pieces: Sequence[Area], sure: int, harmless: Sequence[TextBox]) -
 def _is_center_inside(area: Area, box: TextBox) -> bool:
     x, y = (area[0] + area[2]) / 2, (area[1] + area[3]) / 2
     return box.left <= x <= box.right and box.top <= y <= box.bottom
-
-
-def _is_mostly(area: Area, blanked: Sequence[Area]) -> bool:
-    return any(covered_fraction(area, one) >= _MOSTLY for one in blanked)
 
 
 def _words(pieces: Sequence[Area], cut: set[int], size: float) -> set[int]:
