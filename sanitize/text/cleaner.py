@@ -23,12 +23,25 @@ from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.measurements import find_quantities
 from medsanitize.sanitize.text.ner import EntityFinder
 from medsanitize.sanitize.text.recognizers import PatternMatch, extend_to_words, find_patterns
+from medsanitize.sanitize.text.scripts.characters import (
+    MARKS,
+    PUNCTUATION,
+    count_letters,
+    has_script,
+    with_ascii_signs,
+    with_letters_for_marks,
+    without_unspaced,
+)
+from medsanitize.sanitize.text.scripts.patterns import find_script_patterns
+from medsanitize.sanitize.text.scripts.persons import find_script_names
+from medsanitize.sanitize.text.scripts.quantities import find_script_quantities
 from medsanitize.sanitize.text.tokens import TokenizedText, tokenize
 from medsanitize.sanitize.text.vocabulary_filter import is_named, paired
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u009f\u200b-\u200f\u2028-\u202f\ufeff\ufffd]")
 _STRANGE = re.compile(
-    r"[^\w\s\x00-\x7f°²³µ×±·½¼¾‐-―‘’‚“”„«»‹›…•≤≥≈→←¿¡ªº‰]|[°²³µ×±·½¼¾ªº‰«»¿¡]{2,}|(?<![\d\w ])[°±×·½¼¾]"
+    rf"[^\w\s\x00-\x7f{MARKS}{PUNCTUATION}°²³µ×±·½¼¾‐-―‘’‚“”„«»‹›…•≤≥≈→←¿¡ªº‰]"
+    r"|[°²³µ×±·½¼¾ªº‰«»¿¡]{2,}|(?<![\d\w ])[°±×·½¼¾]"
 )
 _FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
 # Descriptions and protocol names recur in all objects of a study; longer texts rarely do.
@@ -41,13 +54,13 @@ _FEW_WORDS = 4
 _NEAR = 3
 # Marks a cut while the text is joined; control characters were removed before, so the text has none.
 _GAP = "\0"
-_GAPS = re.compile(r"[ \t]*\0(?:[\s,;:/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
-_WRAPPED = re.compile(r"[(\[{<\"“„]\s*\0\s*[)\]}>\"”“]")
+_GAPS = re.compile(r"[ \t]*\0(?:[\s,;:、，،؛/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
+_WRAPPED = re.compile(r"[(\[{<\"“„（「]\s*\0\s*[)\]}>\"”“）」]")
 _BEFORE = re.compile(r"[(\[{<\"“„+#*@~?]+\0")
 _TAIL = re.compile(r"\0(?:['’`´]s(?![^\W_]))?[\"”)\]}>*]*")
-_TWO_MARKS = re.compile(r"([ \t]*[-–,;/&+_^|]+[ \t]*)\0([ \t]*[-–,;/&+_^|]+[ \t]*)")
-_AT_START = re.compile(r"(?m)^[ \t]*\0[ \t,;:/&+^_.)\]|-]*")
-_AT_END = re.compile(r"(?m)[ \t,;/&+^_(\[|-]*\0[ \t]*$")
+_TWO_MARKS = re.compile(r"([ \t]*[-–,;、，،؛/&+_^|]+[ \t]*)\0([ \t]*[-–,;、，،؛/&+_^|]+[ \t]*)")
+_AT_START = re.compile(r"(?m)^[ \t]*\0[ \t,;:、，،؛/&+^_.)\]|-]*")
+_AT_END = re.compile(r"(?m)[ \t,;、，،؛/&+^_(\[|-]*\0[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +169,8 @@ class TextCleaner:
         """
         if find_known_identifiers(text, terms) or is_named(text, terms.ban):
             return True
+        # A name may be a single character of another script: there, none is taken for noise.
+        noisy = noisy and count_letters(text) < _BARE_DIGITS
         return any(
             not (noisy and _is_harmless(text[cut.start : cut.end], cut.rule)) for cut in self._judged(text)
         )
@@ -193,12 +208,21 @@ class TextCleaner:
         return shorter, [*rules, *dict.fromkeys(cut.rule for cut in cuts)], analysis.doubtful or most_gone
 
     def _read(self, text: str) -> tuple[TokenizedText, list[TextCut], list[tuple[int, int]]]:
+        script = has_script(text)
+        text = with_ascii_signs(text)
+        plain = with_letters_for_marks(text)
         spans = (
-            [TextCut(one.start, one.end, one.rule) for one in find_patterns(text)] if _may_claim(text) else []
+            [TextCut(one.start, one.end, one.rule) for one in find_patterns(plain)]
+            if _may_claim(plain)
+            else []
         )
+        if script:
+            spans = [TextCut(*without_unspaced(text, span.start, span.end), span.rule) for span in spans]
+            spans += [TextCut(*span) for span in find_script_patterns(text)]
         for pattern in self._patterns:
             spans += [TextCut(*match.span(), "pattern") for match in pattern.finditer(text) if match[0]]
-        quantified = _merged(find_quantities(text)) if any(char.isdigit() for char in text) else []
+        found = list(find_quantities(plain)) if any(char.isdigit() for char in text) else []
+        quantified = _merged([*found, *(find_script_quantities(text) if script else ())])
         reading = tokenize(text)
         claimed = _merged((cut.start, cut.end) for cut in spans)
         for place, word in enumerate(reading.words):
@@ -207,6 +231,8 @@ class TextCleaner:
             # A unit such as "mgycm" is in no vocabulary, but part of a quantity.
             elif word.kind is WordKind.UNKNOWN and _inside(word.start, word.end, quantified):
                 reading.words[place] = replace(word, kind=WordKind.TERM)
+        if script:
+            find_script_names(reading)
         return reading, spans, quantified
 
     def _analyze(self, text: str) -> _Analysis:
@@ -304,7 +330,12 @@ def _numbers(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Itera
 
 def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterator[TextCut]:
     """Yield words of letters and digits next to another such word, as in record numbers."""
-    flags = paired([word.text for word in reading.words])
+    # Vowel signs are no letters for Python: only with a digit is such a word a code.
+    spelled = [
+        "x" if has_script(word.text) and not any(map(str.isdigit, word.text)) else word.text
+        for word in reading.words
+    ]
+    flags = paired(spelled)
     for place, word in enumerate(reading.words):
         if place not in reading.cut and flags[place] and not _inside(word.start, word.end, quantified):
             yield TextCut(word.start, word.end, "number")
@@ -341,7 +372,7 @@ def _joined(text: str, cuts: list[TextCut]) -> str:
     out = _TWO_MARKS.sub(lambda match: match[1], out)
     out = _AT_START.sub("", out)
     out = _AT_END.sub("", out)
-    out = re.sub(r"[ \t]*\0[ \t]*(?=[,;:.!?)\]])", "", out)
+    out = re.sub(r"[ \t]*\0[ \t]*(?=[,;:.!?)\]、，。：؛،])", "", out)
     out = re.sub(r"[ \t]*\0+[ \t]*", " ", out)
     return re.sub(r" {2,}", " ", out).strip(" ")
 

@@ -8,6 +8,8 @@ from functools import cache, lru_cache
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text.morphology import is_clinical
+from medsanitize.sanitize.text.scripts.characters import has_script
+from medsanitize.sanitize.text.scripts.forms import is_script_name, is_script_word
 
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _LEVELS = re.compile(r"(?:th|[ctlsd])\d{1,2}(?:(?:th|[ctls])?\d{1,2})?")
@@ -48,6 +50,8 @@ def word_kind(word: str) -> WordKind:
         return WordKind.NUMBER
     if len(word) > _LONGEST:
         return WordKind.UNKNOWN
+    if has_script(word):
+        return _script_kind(word)
     folded = vocabulary.fold(word)
     if folded in vocabulary.cues()["institution"]:
         return WordKind.INSTITUTION
@@ -73,6 +77,12 @@ def word_kind(word: str) -> WordKind:
     if not word.isalpha():
         return WordKind.TERM if word.isascii() and _is_term(folded) else WordKind.UNKNOWN
     return WordKind.SAFE if is_clinical(folded) else WordKind.UNKNOWN
+
+
+def _script_kind(word: str) -> WordKind:
+    if not is_script_word(word):
+        return WordKind.UNKNOWN
+    return WordKind.NAMED if is_script_name(word) else WordKind.SAFE
 
 
 @cache

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 
 from medsanitize.policies.tables.vocabulary import fold
 from medsanitize.sanitize.text.lexicon import WordKind, word_kind
+from medsanitize.sanitize.text.scripts.characters import WORD, has_script
+from medsanitize.sanitize.text.scripts.segmentation import split_run
 
 _WORD = re.compile(r"[^\W_]+")
+# Vowel signs are no word characters for Python; Hebrew abbreviations have quotation marks inside.
+_MARKED = re.compile(rf"{WORD}+(?:(?<=[א-ת])[\"'׳״](?=[א-ת]){WORD}+)*")
 _RUN = re.compile(r"[^\W_]+(?:\?+[^\W_]+)*")
 _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
@@ -100,7 +104,12 @@ def tokenize(text: str) -> TokenizedText:
     words = [
         Word(start, start + len(word), word, fold(word), word_kind(word)) for start, word in _split(text)
     ]
-    letters = [word.text for word in words if word.text.isalpha() and len(word.text) > 1]
+    # Scripts without capitals say nothing on the case of a text.
+    letters = [
+        word.text
+        for word in words
+        if word.text.isalpha() and len(word.text) > 1 and word.text.lower() != word.text.upper()
+    ]
     # Units and sequence names ("mm", "T2w") are mixed case even in texts in capitals.
     small = sum(any(char.islower() for char in word) for word in letters)
     titles = all(not word.small for word in words if len(word.text) > 3 and word.text.isalpha())
@@ -110,6 +119,10 @@ def tokenize(text: str) -> TokenizedText:
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
     """Yield the start of each word and the word."""
+    if has_script(text):
+        for run in _MARKED.finditer(text):
+            yield from ((run.start() + start, run[0][start:end]) for start, end in split_run(run[0]))
+        return
     for run in _RUN.finditer(text):
         # A question mark inside a word often replaces a letter that a system could not encode ("M?ller").
         parts = [(run.start() + part.start(), part[0]) for part in _WORD.finditer(run[0])]
