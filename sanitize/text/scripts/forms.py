@@ -161,17 +161,23 @@ def is_name_shaped(word: str) -> bool:
 @cache
 def korean_tails() -> frozenset[str]:
     """Return particles and endings that follow a Korean noun."""
-    return _section("tails")
+    return _section("ko", "tails")
 
 
 @cache
 def listed_nouns() -> frozenset[str]:
     """Return the listed Korean words and predicates."""
-    return _section("words") | _section("predicates")
+    return _section("ko", "words") | _section("ko", "predicates")
 
 
-def _section(wanted: str) -> frozenset[str]:
-    text = (files("medsanitize.policies.tables") / "plain_ko.txt").read_text(encoding="utf-8")
+@cache
+def listed_thai_words() -> frozenset[str]:
+    """Return the listed Thai words: unlike words of the open list, they are no parts of names."""
+    return _section("th", "words")
+
+
+def _section(language: str, wanted: str) -> frozenset[str]:
+    text = (files("medsanitize.policies.tables") / f"plain_{language}.txt").read_text(encoding="utf-8")
     section, found = "words", set()
     for line in text.splitlines():
         if line.startswith("["):

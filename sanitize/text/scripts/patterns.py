@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from medsanitize.sanitize.text.scripts.segmentation import chinese_name_pattern
+
 _YEAR = r"(?:1[0-9]|2[0-6])\d{2}"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _RUSSIAN = (
@@ -115,10 +117,11 @@ _TABLE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 @cache
 def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    chinese = rf"(?:患者|病人|医师|医师|醫師|医生|主任|教授|技师|护士|家属|其[子女父母夫妻])(?P<cut>{chinese_name_pattern()})"
     folding = ("date", "age-over-89", "label", "number")
     return tuple(
         (rule, re.compile(pattern, re.IGNORECASE if rule in folding else 0))
-        for rule, patterns in _TABLE
+        for rule, patterns in (*_TABLE, ("name", (chinese,)))
         for pattern in patterns
     )
 

@@ -8,13 +8,16 @@ from typing import Final
 from medsanitize.policies.tables.script_words import fold_script, script_cues
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.scripts.characters import has_script, script_of
-from medsanitize.sanitize.text.scripts.forms import is_name_shaped, korean_tails
+from medsanitize.sanitize.text.scripts.forms import is_name_shaped, korean_tails, listed_thai_words
 from medsanitize.sanitize.text.tokens import TokenizedText
 
 _AFTER_TITLE: Final = re.compile(r"\.?[\s:'\"«»„“׳״·・-]{0,3}")
 # No full stop: a sentence ends there.
 _NEAR: Final = re.compile(r"[\s:'\"«»„“׳״·・-]{0,3}")
 _BETWEEN_NAMES: Final = re.compile(r"[ ・·=-]{0,2}")
+_ONE_SPACE: Final = re.compile(r"[ -]{1,2}")
+_KANA_PARTICLES: Final = frozenset("はがをにでとものへやなしたて")
+_LONGEST_THAI_NAME: Final = 16
 _TOUCHING: Final = re.compile(r"[\s・·]?")
 _WITHIN: Final = re.compile(r"[\s.,№#\"«»'-]{0,4}")
 _SENTENCE: Final = tuple('.:;!?()[]\n•–—"«/')
@@ -55,6 +58,52 @@ def find_script_names(reading: TokenizedText) -> None:
         elif script_of(word.text[0]) == "hangul":
             _korean_institution(reading, place)
         _capitalized(reading, place)
+    _next_to_names(reading)
+
+
+def _next_to_names(reading: TokenizedText) -> None:
+    """Cut words that can be names next to an unknown word: a given name next to a rare family name."""
+    for place, word in enumerate(reading.words):
+        if word.kind is not WordKind.UNKNOWN or not has_script(word.text):
+            continue
+        script = script_of(word.text[0])
+        if script == "thai":
+            _thai_names(reading, place)
+        for step in (-1, 1):
+            other = place + step
+            while _joins(reading, other, min(other, other - step), script):
+                reading.cut.setdefault(other, "label")
+                other += step
+
+
+def _joins(reading: TokenizedText, place: int, before: int, script: str) -> bool:
+    """Return whether the word at ``place`` can be part of the name next to it."""
+    if not 0 <= place < len(reading.words) or not _ONE_SPACE.fullmatch(reading.gap(before)):
+        return False
+    word = reading.words[place]
+    if script_of(word.text[0]) != script:
+        return False
+    if script == "cjk":
+        return len(word.text) == 1 and word.text not in _KANA_PARTICLES and reading.gap(before) == " "
+    return script in ("arabic", "hebrew", "devanagari") and word.kind is WordKind.NAMED
+
+
+def _thai_names(reading: TokenizedText, place: int) -> None:
+    """Cut the groups of words next to an unknown group if they are short and not only clinical words."""
+    for step in (-1, 1):
+        group: list[int] = []
+        other = place + step
+        while 0 <= other < len(reading.words) and script_of(reading.words[other].text[0]) == "thai":
+            gap = reading.gap(min(other, other - step))
+            if gap != (" " if not group else ""):
+                break
+            group.append(other)
+            other += step
+        length = sum(len(reading.words[other].text) for other in group)
+        clinical = all(reading.words[other].text in listed_thai_words() for other in group)
+        if length <= _LONGEST_THAI_NAME and not clinical:
+            for other in group:
+                reading.cut.setdefault(other, "label")
 
 
 def _is_honorific(folded: str) -> bool:

@@ -24,6 +24,7 @@ _LONGEST_THAI_NAME: Final = 16
 _UNKNOWN: Final = 10.0
 _SINGLE: Final = 1.6
 _NAME: Final = 1.3
+_PREFERRED: Final = 0.1
 _SHORTEST_KATAKANA: Final = 3
 # Most frequent Chinese surnames of one character that also occur as words, and characters of given names.
 _SURNAMES: Final = frozenset(
@@ -40,8 +41,14 @@ _GIVEN: Final = frozenset(
     "雄琛钧鈞冠策腾騰楠榕风風航弘淑惠珠翠雅芝玉萍红紅娥玲芬芳燕彩春菊勤珍贞貞莉凤鳳洁潔梅琳素云雲莲蓮真环環雪荣榮爱愛妹香月莺"
     "媛艳艷瑞凡佳嘉琼瓊叶葉璧璐娅琦晶妍茜秋珊莎锦錦黛青倩婷姣婉娴瑾颖穎露瑶怡婵雁蓓纨仪儀荷丹蓉眉君琴蕊薇菁梦夢岚苑婕馨瑗琰韵"
     "融园園艺藝咏卿聪聰澜纯純毓悦昭冰爽琬茗羽希欣飘育滢馥筠柔竹霭凝晓曉欢歡霄枫芸菲寒伊亚亞宜可姬舒影荔枝思丽麗东東阳陽南北小大"
+    "金银銀喜旺财財根花子宸涵冬萱睿皓煜昊桐瑜琪璇嫣娇嬌霖霆朵依诺諾沐"
     "一二三四五郎夫雨宇轩軒涵梓诗詩语語彤俊佩雯静靜峰敏"
 )
+
+
+def chinese_name_pattern() -> str:
+    """Return a regular expression of a Chinese surname and a given name of one or two characters."""
+    return f"[{''.join(sorted(_SURNAMES))}][{''.join(sorted(_GIVEN))}]{{1,2}}"
 
 
 def split_run(run: str) -> Iterator[tuple[int, int]]:
@@ -107,6 +114,8 @@ def _best(text: str, script: str) -> list[tuple[int, int]]:
             piece = text[start:end]
             if is_segment(piece, script) or _is_listed_name(piece):
                 more = 1.0 if len(piece) > 1 else _SINGLE
+                # Of equal divisions, the one with a name is assumed.
+                more -= _PREFERRED * _is_listed_name(piece)
             elif _is_full_name(piece):
                 more = _NAME
             elif all(_MARK.match(char) for char in piece[1:]):

@@ -61,6 +61,22 @@ def test_names_are_removed(text: str, left: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("渡辺 治 頭痛", "頭痛"),
+        ("担当医長谷川康弘が実施", "担当医 が実施"),
+        ("患者孔红头痛", "患者 头痛"),
+        ("صورة سليم بيروتي صداع", "صورة صداع"),
+        ("טלי בן חיים כאב בטן", "כאב בטן"),
+        ("सीमा देशपांडे दर्द", "दर्द"),
+        ("รวิวาน นักรบ ปวดท้อง", "ปวดท้อง"),
+    ],
+)
+def test_a_name_that_is_a_word_is_removed_next_to_a_name_that_is_none(text: str, left: str) -> None:
+    assert clean(text) == left
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "高峰先生",
