@@ -50,7 +50,7 @@ _SURNAMES: Final = frozenset(
 )
 _GIVEN: Final = frozenset(
     "민준서연지우현수은영희철호진성정미숙경자순옥상훈동원재윤아하나나라린빈예유주혜선승규태건도시온율채다인가람솔별보슬기봄이안찬혁욱석"
-    "종병기범창근식용복봉만일남광덕열환길금말분임례춘화란애향연난명"
+    "종병기범창근식용복봉만일남광덕열환길금말분임례춘화란애향연난명중"
 )
 
 
@@ -118,7 +118,8 @@ def _hebrew(word: str) -> Iterator[str]:
 
 def _is_korean(word: str) -> bool:
     """Return whether a word is made of nouns of the vocabulary and an ending."""
-    if not _SYLLABLES.fullmatch(word):
+    # With the form of address, the word is a name: 김철수씨.
+    if not _SYLLABLES.fullmatch(word) or (len(word) > _SHORTEST_NOUN and word.endswith("씨")):
         return False
     if word in _PARTICLES:
         return True

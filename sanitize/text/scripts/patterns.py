@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from medsanitize.sanitize.text.scripts.characters import MARKS
 from medsanitize.sanitize.text.scripts.segmentation import chinese_name_pattern
 
 _YEAR = r"(?:1[0-9]|2[0-6])\d{2}"
@@ -97,7 +98,7 @@ _PEOPLE = (
     r"(?<![^\W_])[А-ЯЁІЇЄ][а-яёіїє]+(?:-[А-ЯЁ][а-яё]+)?\s[А-ЯЁІЇЄ]\.(?:\s?[А-ЯЁІЇЄ]\.)?",
     r"(?<![^\W_])(?:[А-ЯЁ][а-яё]+\s){0,2}[А-ЯЁ][а-яё]{2,}(?:ович|евич|овн|евн|иничн)(?:а|у|ем|ом|ой|ы|е)?(?![^\W_])(?:\s[А-ЯЁ][а-яё]+)?",
     r"(?<![^\W_])(?:[А-ЯЁ]+\s){0,2}[А-ЯЁ]{3,}(?:ОВИЧ|ЕВИЧ|ОВН|ЕВН)(?:А|У|ЕМ|ОМ|ОЙ|Ы|Е)?(?![^\W_])",
-    r"(?<![^\W_])(?:عبد|أبو|ابو|بن|آل)\s?ال?[^\W\d_]{2,}",
+    rf"(?<![^\W_])(?:عبد|أبو|ابو|بن|آل)\s?ال?(?:[^\W\d_]|[{MARKS}]){{2,}}",
 )  # fmt: skip
 _NUMBERS = (
     r"(?:№|N°|#)\s?(?P<cut>\d[\w/.\-]*)",

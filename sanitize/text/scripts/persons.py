@@ -63,8 +63,14 @@ def find_script_names(reading: TokenizedText) -> None:
 
 def _next_to_names(reading: TokenizedText) -> None:
     """Cut words that can be names next to an unknown word: a given name next to a rare family name."""
-    for place, word in enumerate(reading.words):
-        if word.kind is not WordKind.UNKNOWN or not has_script(word.text):
+    written = [place for place, word in enumerate(reading.words) if has_script(word.text)]
+    # Without an ordinary word next to it, a word that can be a name is taken for one.
+    if all(reading.words[place].kind in (WordKind.UNKNOWN, WordKind.NAMED) for place in written):
+        for place in written:
+            reading.cut.setdefault(place, "label")
+    for place in written:
+        word = reading.words[place]
+        if word.kind is not WordKind.UNKNOWN:
             continue
         script = script_of(word.text[0])
         if script == "thai":

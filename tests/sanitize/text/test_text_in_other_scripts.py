@@ -76,6 +76,12 @@ def test_a_name_that_is_a_word_is_removed_next_to_a_name_that_is_none(text: str,
     assert clean(text) == left
 
 
+@pytest.mark.parametrize("name", ["سليم", "배중수씨", "عبد التّواب"])
+def test_a_name_by_itself_is_removed_although_it_is_a_word(name: str) -> None:
+    assert clean(name) == ""
+    assert clean("الكبد سليم") == "الكبد سليم"
+
+
 @pytest.mark.parametrize(
     "text",
     [
