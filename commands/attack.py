@@ -56,33 +56,36 @@ def linkage(
     from medsanitize.pipeline.jobs.attack_release import LinkageAttackRequest, run_linkage
 
     columns = columns_of(renamed)
-    asked = LinkageAttackRequest(
+    request = LinkageAttackRequest(
         release, background, labels, background_labels, columns, model, policy, output
     )
-    with long_running(log_json) as (progress, stop):
-        found = run_linkage(asked, progress, stop)
-    code = 1 if found.excluded else 0
-    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    with long_running(log_json) as (progress, cancellation):
+        result = run_linkage(request, progress, cancellation)
+    code = 1 if result.excluded else 0
+    print_result(as_json, {**result.to_json(), "exit_code": code}, "\n".join(_lines(result)))
     return code
 
 
-def _lines(found: Linkage) -> list[str]:
+def _lines(result: Linkage) -> list[str]:
     lines = [
-        f"{found.release.images:,} images of {found.release.patients:,} patients attacked with"
-        f" {'each other' if found.itself else f'{found.background.images:,} images'}."
+        f"{result.release.images:,} images of {result.release.patients:,} patients attacked with"
+        f" {'each other' if result.itself else f'{result.background.images:,} images'}."
     ]
-    if found.excluded:
-        lines.append(f"Left out: {found.excluded:,} images; --output and --json say why.")
-    for name, one in (("whole images", found.whole), ("central crops", found.crop)):
-        if one is None:
+    if result.excluded:
+        lines.append(f"Left out: {result.excluded:,} images; --output and --json say why.")
+    for name, rates_of_region in (("whole images", result.whole), ("central crops", result.crop)):
+        if rates_of_region is None:
             lines.append(f"Rs, {name}: not measured.")
         else:
-            (low, high), rate = one.interval, one.rs
+            (low, high), rate = rates_of_region.interval, rates_of_region.rs
             lines.append(
                 f"Rs, {name}: {rate.share:.3f} ({low:.3f} to {high:.3f}): {rate.errors:,} of {rate.of:,}"
                 f" patients linked, at most {rate.upper:.3f} at 95 % confidence."
             )
-    if found.without_crop:
-        lines.append(f"Of {found.without_crop:,} images there is no central crop.")
-    lines += [f"{one.code} {one.name}: {one.result}. {one.why}" for one in found.guidelines]
+    if result.without_crop:
+        lines.append(f"Of {result.without_crop:,} images there is no central crop.")
+    lines += [
+        f"{guideline.code} {guideline.name}: {guideline.result}. {guideline.why}"
+        for guideline in result.guidelines
+    ]
     return lines

@@ -41,21 +41,21 @@ def command(
         @functools.wraps(function)
         def guarded(*, log_json: bool, **arguments: Any) -> None:
             # Set by `main` only: a program that calls the commands has no need of a temporary folder.
-            begin = click.get_current_context().obj
-            if begin is not None:
-                begin()
-            _exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
+            prepare = click.get_current_context().obj
+            if prepare is not None:
+                prepare()
+            _run_and_exit(lambda: function(log_json=log_json, **arguments), arguments["as_json"], log_json)
 
         wrapped: Callable[..., Any] = guarded
         for option in reversed(_COMMON):
             wrapped = option(wrapped)
-        made = group.command if group is not None else click.command
-        return made(name, epilog=f"\b\nExample:\n  {example}")(wrapped)
+        register_command = group.command if group is not None else click.command
+        return register_command(name, epilog=f"\b\nExample:\n  {example}")(wrapped)
 
     return register
 
 
-def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
+def _run_and_exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
     """Run a command, and turn any error into one sentence and an exit code."""
     from medsanitize.pipeline.runtime.result import exit_code
 
@@ -66,11 +66,11 @@ def _exit(work: Callable[[], int], as_json: bool, log_json: bool) -> None:
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show element values
         code = exit_code(error)
-        _tell_error(error, int(code), as_json, log_json)
+        _report_error(error, int(code), as_json, log_json)
     sys.exit(code)
 
 
-def _tell_error(error: BaseException, code: int, as_json: bool, log_json: bool) -> None:
+def _report_error(error: BaseException, code: int, as_json: bool, log_json: bool) -> None:
     from medsanitize.pipeline.reporting.json_log import log_failure
     from medsanitize.pipeline.runtime.result import describe_error, failed_ending
 
@@ -91,8 +91,8 @@ def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
 
     progress = progress_for(log_json)
     try:
-        with cancel_on_signals() as stop:
-            yield progress, stop
+        with cancel_on_signals() as cancellation:
+            yield progress, cancellation
     finally:
         # The bar must be removed before an error message is printed.
         close_progress(progress)

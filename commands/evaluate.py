@@ -52,18 +52,18 @@ def evaluate(
     """
     from medsanitize.pipeline.jobs.evaluate_model import EvaluationRequest, run_evaluation
 
-    asked = EvaluationRequest(images, labels, columns_of(renamed), split, model, verifier, target, output)
-    with long_running(log_json) as (progress, stop):
-        found = run_evaluation(asked, progress, stop)
-    code = 1 if found.excluded else 0
-    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found, output)))
+    request = EvaluationRequest(images, labels, columns_of(renamed), split, model, verifier, target, output)
+    with long_running(log_json) as (progress, cancellation):
+        result = run_evaluation(request, progress, cancellation)
+    code = 1 if result.excluded else 0
+    print_result(as_json, {**result.to_json(), "exit_code": code}, "\n".join(_lines(result, output)))
     return code
 
 
-def _by_score(found: Evaluation) -> list[str]:
+def _score_lines(result: Evaluation) -> list[str]:
     from medsanitize.verifiers.reid.evaluation.evaluation_report import number
 
-    ranked = found.retrieval_by_score
+    ranked = result.retrieval_by_score
     if ranked is None:
         return []
     first = number(ranked.precision_at_1, ranked.intervals["precision_at_1"])
@@ -72,18 +72,18 @@ def _by_score(found: Evaluation) -> list[str]:
     ]
 
 
-def _lines(found: Evaluation, output: Path | None) -> list[str]:
+def _lines(result: Evaluation, output: Path | None) -> list[str]:
     from medsanitize.pipeline.jobs.evaluate_model import CALIBRATION
     from medsanitize.verifiers.reid.evaluation.evaluation_report import excluded_lines, number
 
-    search, pairs = found.retrieval, found.verification
+    search, pairs = result.retrieval, result.verification
     lines = [
-        f"{found.images:,} images of {found.patients:,} patients; {search.queries:,} have a mate to find.",
-        *excluded_lines(found.excluded),
+        f"{result.images:,} images of {result.patients:,} patients; {search.queries:,} have a mate to find.",
+        *excluded_lines(result.excluded),
         f"P@1          {number(search.precision_at_1, search.intervals['precision_at_1'])}",
         f"mAP@R        {number(search.map_at_r, search.intervals['map_at_r'])}",
         f"R-precision  {number(search.r_precision, search.intervals['r_precision'])}",
-        *_by_score(found),
+        *_score_lines(result),
         f"AUC          {number(pairs.auc, pairs.intervals['auc'])}, all pairs, score: {pairs.score}",
     ]
     made = pairs.decisions

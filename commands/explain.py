@@ -66,37 +66,37 @@ def explain(
     """
     from medsanitize.pipeline.jobs.explain import ExplanationRequest, run_explain, run_ranking
 
-    asked = ExplanationRequest(image, catalog, everything, model, count, output)
-    with long_running(log_json) as (progress, stop):
+    request = ExplanationRequest(image, catalog, everything, model, count, output)
+    with long_running(log_json) as (progress, cancellation):
         if judgments is not None:
-            ranking = run_ranking(asked, judgments, progress, stop)
+            ranking = run_ranking(request, judgments, progress, cancellation)
         else:
-            found = run_explain(asked, progress, stop)
+            result = run_explain(request, progress, cancellation)
     if judgments is not None:
         print_result(as_json, {**ranking.to_json(), "exit_code": 0}, "\n".join(_ranking_lines(ranking)))
         return 0
-    code = 1 if found.excluded else 0
-    print_result(as_json, {**found.to_json(), "exit_code": code}, "\n".join(_lines(found)))
+    code = 1 if result.excluded else 0
+    print_result(as_json, {**result.to_json(), "exit_code": code}, "\n".join(_lines(result)))
     return code
 
 
-def _lines(found: Explanation) -> list[str]:
-    answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in found.answers)
+def _lines(result: Explanation) -> list[str]:
+    answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in result.answers)
     lines = [f"Prediction: {answers}." if answers else "The features have no classes."]
-    lines.append(f"{found.images:,} images of the catalog compared by {found.model}.")
-    lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
-    for one in found.by_features:
-        said = "" if one.answer is None else f", {one.answer.name} {one.answer.probability:.2f}"
+    lines.append(f"{result.images:,} images of the catalog compared by {result.model}.")
+    lines += [f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()]
+    for one in result.by_features:
+        prediction = "" if one.answer is None else f", {one.answer.name} {one.answer.probability:.2f}"
         lines.append(
             f"{one.rank:>3}  {one.path}  distance {one.distance:.4f}, SSIM {one.ssim:.4f}"
-            f" (rank {one.structure_rank:,}){said}{'' if one.synthetic else ', a real image'}"
+            f" (rank {one.structure_rank:,}){prediction}{'' if one.synthetic else ', a real image'}"
         )
     return lines
 
 
-def _ranking_lines(found: Ranking) -> list[str]:
-    lines = [f"{found.judgments:,} judgments for {found.images:,} images, ranked by {found.model}."]
-    for at in found.at:
+def _ranking_lines(result: Ranking) -> list[str]:
+    lines = [f"{result.judgments:,} judgments for {result.images:,} images, ranked by {result.model}."]
+    for at in result.at:
         one, other = at.features, at.structure
         lines.append(
             f"nDCG@{at.p:<3} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}); by structure"

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 # Six datasets make fifteen comparisons; more are better done against a registry.
-_LETTERS = "abcdef"
+_DATASET_LETTERS = "abcdef"
 # Exit codes: 3 is a refusal, as for gates; 1 asks for manual review.
-_CODES = {"exclusive": 0, "inconclusive": 1, "overlapping": 3}
+_EXIT_CODES = {"exclusive": 0, "inconclusive": 1, "overlapping": 3}
 
 
 def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options --labels-a, --labels-b and so on."""
-    for letter in reversed(_LETTERS):
+    for letter in reversed(_DATASET_LETTERS):
         help_ = "CSV or Parquet table of files and patients of the first folder." if letter == "a" else None
         option = click.option(
             f"--labels-{letter}", type=FILE, metavar="TABLE", help=help_, hidden=letter > "c"
@@ -71,11 +71,11 @@ def overlap(
     from medsanitize.pipeline.jobs.compare_datasets import run_overlap
     from medsanitize.verifiers.reid.overlap.result_files import result_json
 
-    asked = _asked(datasets, options)
-    with long_running(log_json) as (progress, stop):
-        found = run_overlap(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
-    code = _CODES[found.result]
-    print_result(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, asked)))
+    request = _overlap_request(datasets, options)
+    with long_running(log_json) as (progress, cancellation):
+        found = run_overlap(request, progress, cancellation, workers=workers or len(os.sched_getaffinity(0)))
+    code = _EXIT_CODES[found.result]
+    print_result(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, request)))
     return code
 
 
@@ -101,25 +101,27 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     models = ModelPaths(options["model"], options["verifier"])
-    asked = IndexRequest(
+    request = IndexRequest(
         dataset, options["labels"], columns_of(options["renamed"]), models, options["output"]
     )
-    with long_running(log_json) as (progress, stop):
-        seen = run_index(asked, progress, stop, workers=workers or len(os.sched_getaffinity(0)))
+    with long_running(log_json) as (progress, cancellation):
+        fingerprint = run_index(
+            request, progress, cancellation, workers=workers or len(os.sched_getaffinity(0))
+        )
     facts = {
-        "images": len(seen.images) - seen.non_images,
-        "patients": len(seen.names),
-        "embeddings": {modality.value: len(one.images) for modality, one in seen.vectors.items()},
-        "unread": dict(seen.unread),
+        "images": len(fingerprint.images) - fingerprint.non_images,
+        "patients": len(fingerprint.names),
+        "embeddings": {modality.value: len(one.images) for modality, one in fingerprint.vectors.items()},
+        "unread": dict(fingerprint.unread),
         "exit_code": 0,
     }
     told = [f"{facts['images']:,} images of {facts['patients']:,} patients are in the index."]
-    told += [f"Not compared in full: {reason}: {count:,}" for reason, count in seen.unread.items()]
+    told += [f"Not compared in full: {reason}: {count:,}" for reason, count in fingerprint.unread.items()]
     print_result(as_json, facts, "\n".join(told))
     return 0
 
 
-def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapRequest:
+def _overlap_request(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapRequest:
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
@@ -129,9 +131,11 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapReques
         raise UsageError(
             "Name either datasets, or --labels and --images", "For the splits of a table give the last two"
         )
-    if len(datasets) > len(_LETTERS) or (datasets and len(datasets) < 2):
-        raise UsageError(f"Between two and {len(_LETTERS)} datasets can be compared", "Compare them in turn")
-    labels = tuple(options[f"labels_{letter}"] for letter in _LETTERS)
+    if len(datasets) > len(_DATASET_LETTERS) or (datasets and len(datasets) < 2):
+        raise UsageError(
+            f"Between two and {len(_DATASET_LETTERS)} datasets can be compared", "Compare them in turn"
+        )
+    labels = tuple(options[f"labels_{letter}"] for letter in _DATASET_LETTERS)
     if any(one is not None for one in labels[len(datasets) :]):
         raise UsageError("There is a table for a dataset that is not named", "Leave it out")
     return OverlapRequest(
@@ -147,7 +151,7 @@ def _asked(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapReques
     )
 
 
-def _cost(point: OperatingPoint, within: float = inf) -> str:
+def _format_threshold(point: OperatingPoint, within: float = inf) -> str:
     """Format a threshold with its rates and their bounds."""
     match, miss = point.false_match, point.false_non_match
     near = f" at a distance of {within:.4f} at most" if isfinite(within) else ""
@@ -157,7 +161,7 @@ def _cost(point: OperatingPoint, within: float = inf) -> str:
     )
 
 
-def _lines(found: Overlap, asked: OverlapRequest) -> list[str]:
+def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
     lines = [
         f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
         for side in found.datasets
@@ -168,10 +172,10 @@ def _lines(found: Overlap, asked: OverlapRequest) -> list[str]:
             f" {limit.pairs:,}; patients with two images: {limit.permissive.false_non_match.of:,})"
         )
         if limit.strict != limit.permissive:
-            lines.append(f"  possibly same patient {_cost(limit.permissive)}")
-        lines.append(f"  same patient {_cost(limit.strict, limit.strict_max_distance)}")
+            lines.append(f"  possibly same patient {_format_threshold(limit.permissive)}")
+        lines.append(f"  same patient {_format_threshold(limit.strict, limit.strict_max_distance)}")
         lines += [f"The false match rate is {limit.insufficient_data}."] if limit.insufficient_data else []
     lines += [one.verdict.sentence for one in found.comparisons]
-    if asked.output is not None:
+    if request.output is not None:
         lines.append("Written: pairs.parquet, pairs.html and overlap.json. They contain PHI.")
     return lines

@@ -10,7 +10,7 @@ import click
 from medsanitize.commands.command import FILE, command, long_running, print_result
 
 if TYPE_CHECKING:
-    from medsanitize.pipeline.stages.register import Added
+    from medsanitize.pipeline.stages.register import Registration
     from medsanitize.release.registry import Registry
 
 _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
@@ -26,11 +26,11 @@ def verify(release: str, key: Path | None, *, as_json: bool, **_: Any) -> int:
     """
     from medsanitize.api.jobs import verify
 
-    found = verify(release, key=key)
-    code = 0 if found.status == "intact" else 4
-    problems = [{"file": file, "fault": fault} for file, fault in found.problems]
-    lines = [str(found), *(f"  {one['fault']}: {one['file']}" for one in problems)]
-    facts = {"status": found.status, "signer": found.signer, "problems": problems, "exit_code": code}
+    result = verify(release, key=key)
+    code = 0 if result.status == "intact" else 4
+    problems = [{"file": file, "fault": fault} for file, fault in result.problems]
+    lines = [str(result), *(f"  {one['fault']}: {one['file']}" for one in problems)]
+    facts = {"status": result.status, "signer": result.signer, "problems": problems, "exit_code": code}
     print_result(as_json, facts, "\n".join(lines))
     return code
 
@@ -45,15 +45,15 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
     """
     from medsanitize.api.jobs import audit
 
-    found = audit(release, policy=policy)
-    findings = [{"file": file, "location": one.location, "rule": one.rule} for file, one in found.findings]
-    code = 0 if found.passed else 3
+    result = audit(release, policy=policy)
+    findings = [{"file": file, "location": one.location, "rule": one.rule} for file, one in result.findings]
+    code = 0 if result.passed else 3
     lines = [
-        f"{found.objects} objects and {found.files} files read; known identifiers: {found.identifiers}.",
+        f"{result.objects} objects and {result.files} files read; known identifiers: {result.identifiers}.",
         *(f"  {one['rule']} at {one['location']} in {one['file']}" for one in findings),
-        "Nothing was found." if found.passed else f"{len(findings)} findings.",
+        "Nothing was found." if result.passed else f"{len(findings)} findings.",
     ]
-    facts = {"objects": found.objects, "files": found.files, "identifiers": str(found.identifiers)}
+    facts = {"objects": result.objects, "files": result.files, "identifiers": str(result.identifiers)}
     print_result(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
     return code
 
@@ -125,7 +125,7 @@ def registry_add(
     return 0
 
 
-def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Added:
+def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Registration:
     from medsanitize.pipeline.stages.register import register_with_embeddings
     from medsanitize.policies.model import RegistryKey
     from medsanitize.policies.release_key import read_registry_key
@@ -136,14 +136,14 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     # The key comes from a file or the environment, never from the command line, which others can read.
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
     workers = options["workers"] or len(os.sched_getaffinity(0))
-    with long_running(log_json) as (progress, stop):
+    with long_running(log_json) as (progress, cancellation):
         return register_with_embeddings(
             release,
             registry,
             ModelPaths(options["model"], options["verifier"]),
             vault,
             progress,
-            stop,
+            cancellation,
             workers=workers,
         )
 

@@ -36,7 +36,7 @@ def _load(policy: Path, registry: Path | None, engine: str | None = None) -> Pol
     return loaded
 
 
-def _go(
+def _run_or_plan(
     policy: Policy, options: Options, *, planned: bool, log_json: bool, account: ExitReport | None = None
 ) -> RunResult:
     with long_running(log_json) as (progress, stop):
@@ -55,7 +55,7 @@ def _go(
     return result
 
 
-def _show(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, title: str = "") -> int:
+def _print_run(result: RunResult, as_json: bool, more: dict[str, Any] | None = None, title: str = "") -> int:
     from medsanitize.pipeline.reporting.console import show_result
 
     if as_json:
@@ -110,8 +110,8 @@ def run(
         options = Options(workers, approve, inventory_only, Shard.parse(shard) if shard else None)
         loaded = _load(policy, registry, engine)
         check_return_file(account, (*loaded.inputs, loaded.output))
-        result = _go(loaded, options, planned=False, log_json=log_json, account=account)
-    return _show(result, as_json)
+        result = _run_or_plan(loaded, options, planned=False, log_json=log_json, account=account)
+    return _print_run(result, as_json)
 
 
 @command("plan", "medsanitize plan policy.yaml")
@@ -127,9 +127,9 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
     from medsanitize.policies.dump import dumps
 
     loaded = _load(policy, registry)
-    result = _go(loaded, Options(workers), planned=True, log_json=log_json)
+    result = _run_or_plan(loaded, Options(workers), planned=True, log_json=log_json)
     settings = loaded.model_dump(mode="json", exclude_none=True)
-    code = _show(result, as_json, {"settings": settings})
+    code = _print_run(result, as_json, {"settings": settings})
     if not as_json:
         click.echo("\nThe policy with everything the preset decides:\n")
         click.echo(dumps(loaded))
@@ -151,12 +151,12 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 
     loaded = load(policy)
     if decisions is not None:
-        taken = apply_decisions(loaded, decisions)
-        facts: dict[str, Any] = {"decisions": taken.decisions, "objects": taken.objects}
-        told = f"{taken.decisions:,} decisions stored; {taken.objects:,} objects will be sanitized again."
-        told += " The release is approved." if taken.approved and not taken.objects else ""
-        told += f"\nNow run again: medsanitize run {policy}"
-        print_result(as_json, {**facts, "approved": taken.approved, "exit_code": 0}, told)
+        applied = apply_decisions(loaded, decisions)
+        facts: dict[str, Any] = {"decisions": applied.decisions, "objects": applied.objects}
+        text = f"{applied.decisions:,} decisions stored; {applied.objects:,} objects will be sanitized again."
+        text += " The release is approved." if applied.approved and not applied.objects else ""
+        text += f"\nNow run again: medsanitize run {policy}"
+        print_result(as_json, {**facts, "approved": applied.approved, "exit_code": 0}, text)
         return 0
 
     with cancel_on_signals() as stop:
@@ -168,14 +168,14 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
         "sampled": made.sampled,
     }
     facts |= {"quarantined": made.quarantined, "left_out": made.left_out}
-    told = (
+    text = (
         f"{made.review_items:,} review items, {made.quarantined:,} quarantined,"
         f" {made.sampled:,} in the sample."
         f"\nOpen in a browser: {made.pages[0]}"
         "\nIt contains PHI; do not copy it out of the state folder."
     )
     pages = [str(page) for page in made.pages]
-    print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, told)
+    print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, text)
     return 0
 
 
@@ -187,13 +187,13 @@ def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) ->
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
     start_forkserver()
-    from medsanitize.pipeline.demo.prepare import prepare_demo, show_demo, surviving
+    from medsanitize.pipeline.demo.prepare import count_surviving_identifiers, prepare_demo, show_demo
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.load import load
 
     prepared = prepare_demo(folder)
-    result = _go(load(prepared.policy), Options(workers), planned=False, log_json=log_json)
-    survivors = surviving(prepared, result)
+    result = _run_or_plan(load(prepared.policy), Options(workers), planned=False, log_json=log_json)
+    survivors = count_surviving_identifiers(prepared, result)
     if as_json:
         facts = {"planted": len(prepared.planted), "surviving": survivors}
         click.echo(json.dumps({**result.as_json(), **facts}))

@@ -44,27 +44,29 @@ def send(
     if token and login:
         raise UsageError("A service takes one credential", "Give --token or --login")
     credential = ("token", token) if token else ("login", login) if login else ("", "")
-    with long_running(log_json) as (progress, stop):
-        sent = send_release(release, target, progress, stop, key=key, calling=calling, credential=credential)
-    code = 1 if sent.refused else 0
+    with long_running(log_json) as (progress, cancellation):
+        result = send_release(
+            release, target, progress, cancellation, key=key, calling=calling, credential=credential
+        )
+    code = 1 if result.refused else 0
     facts: dict[str, Any] = {
-        "objects": sent.objects,
-        "sent": sent.sent,
-        "there": sent.there,
-        "changed": sent.changed,
-        "refused": dict(sent.refused),
-        "others": sent.others,
-        "asked": sent.asked,
+        "objects": result.objects,
+        "sent": result.sent,
+        "there": result.there,
+        "changed": result.changed,
+        "refused": dict(result.refused),
+        "others": result.others,
+        "asked": result.asked,
     }
-    print_result(as_json, {**facts, "exit_code": code}, _lines(sent))
+    print_result(as_json, {**facts, "exit_code": code}, _lines(result))
     return code
 
 
-def _lines(sent: SendResult) -> str:
-    lines = [f"{sent.sent:,} of {sent.objects:,} objects sent; {sent.there:,} were present before."]
-    if sent.changed:
-        lines.append(f"{sent.changed:,} of them were stored with changes by the PACS.")
-    if sent.others:
-        lines.append(f"{sent.others:,} objects are not DICOM and were not sent.")
-    lines += [f"  {count:,} refused: {answer}" for answer, count in sent.refused.items()]
+def _lines(result: SendResult) -> str:
+    lines = [f"{result.sent:,} of {result.objects:,} objects sent; {result.there:,} were present before."]
+    if result.changed:
+        lines.append(f"{result.changed:,} of them were stored with changes by the PACS.")
+    if result.others:
+        lines.append(f"{result.others:,} objects are not DICOM and were not sent.")
+    lines += [f"  {count:,} refused: {answer}" for answer, count in result.refused.items()]
     return "\n".join(lines)

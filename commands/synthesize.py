@@ -13,7 +13,7 @@ from medsanitize.commands.options import columns_of, table_options
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.synthesize import Synthesis, SynthesisRequest
 
-_CODES = {"passed": 0, "insufficient_data": 1, "failed": 3}
+_EXIT_CODES = {"passed": 0, "insufficient_data": 1, "failed": 3}
 _EXAMPLE = (
     "medsanitize synthesize generator --images scans --labels labels.csv --class finding"
     " --verifier model -n 1000 --output internal"
@@ -78,17 +78,17 @@ def synthesize(
     """
     from medsanitize.pipeline.jobs.synthesize import run_synthesize
 
-    asked = _asked(model, renamed, options)
+    request = _synthesis_request(model, renamed, options)
     # One process per GPU; on the CPU one per core.
-    cores = 1 if asked.device != "cpu" else len(os.sched_getaffinity(0))
-    with long_running(log_json) as (progress, stop):
-        found = run_synthesize(asked, progress, stop, workers=workers or cores)
-    code = _CODES[found.drawn.judged.verdict.state] or int(found.drawn.shortfall > 0)
-    print_result(as_json, {**found.facts(), "exit_code": code}, "\n".join(_lines(found)))
+    cores = 1 if request.device != "cpu" else len(os.sched_getaffinity(0))
+    with long_running(log_json) as (progress, cancellation):
+        result = run_synthesize(request, progress, cancellation, workers=workers or cores)
+    code = _EXIT_CODES[result.drawn.judged.verdict.state] or int(result.drawn.shortfall > 0)
+    print_result(as_json, {**result.facts(), "exit_code": code}, "\n".join(_lines(result)))
     return code
 
 
-def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> SynthesisRequest:
+def _synthesis_request(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> SynthesisRequest:
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 
     check_extra("generate")
@@ -97,37 +97,37 @@ def _asked(model: Path, renamed: tuple[str, ...], options: dict[str, Any]) -> Sy
 
     parts = (options["training"], options["holdout"], options["calibration"])
     table = ReferenceTable(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
-    rest = ("verifier", "retrieval", "count", "balanced", "seed", "bound", "form", "device", "output")
-    return SynthesisRequest(model=model, table=table, **{name: options[name] for name in rest})
+    names = ("verifier", "retrieval", "count", "balanced", "seed", "bound", "form", "device", "output")
+    return SynthesisRequest(model=model, table=table, **{name: options[name] for name in names})
 
 
-def _lines(found: Synthesis) -> list[str]:
+def _lines(result: Synthesis) -> list[str]:
     from medsanitize.generators.privacy_gate.statement import statement
 
-    drawn = found.drawn
-    lines = [*statement(drawn.judged.verdict)]
-    removed = int((~drawn.judged.kept).sum())
+    sampling = result.drawn
+    lines = [*statement(sampling.judged.verdict)]
+    removed = int((~sampling.judged.kept).sum())
     lines.append(
-        f"{len(drawn.first):,} images were generated and judged, {removed:,} of them removed;"
-        f" {drawn.again:,} were generated to replace them, {drawn.refused:,} removed."
+        f"{len(sampling.first):,} images were generated and judged, {removed:,} of them removed;"
+        f" {sampling.again:,} were generated to replace them, {sampling.refused:,} removed."
     )
-    if drawn.shortfall:
-        lines.append(f"{drawn.shortfall:,} of the {sum(drawn.wanted):,} requested images are missing.")
-    if not found.traced:
+    if sampling.shortfall:
+        lines.append(f"{sampling.shortfall:,} of the {sum(sampling.wanted):,} requested images are missing.")
+    if not result.traced:
         lines.append(
             "The generator's folder does not confirm that it was trained on the training split only:"
             " other patients were not compared."
         )
-    lines += [f"Left out: {count:,} ({reason})." for reason, count in found.excluded.items()]
-    if found.measured.unmeasured:
-        lines.append(f"Quality was not measured: {found.measured.unmeasured}")
-    elif found.measured.of_all:
+    lines += [f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()]
+    if result.measured.unmeasured:
+        lines.append(f"Quality was not measured: {result.measured.unmeasured}")
+    elif result.measured.of_all:
         lines.append(
             "Quality is that of all generated images, removed ones included: few or none are written."
         )
     lines.append(
-        f"Written: {found.written:,} images, verdict.json, and synthesis.html, which contains PHI."
-        if found.written
+        f"Written: {result.written:,} images, verdict.json, and synthesis.html, which contains PHI."
+        if result.written
         else "Written: no image; verdict.json, and synthesis.html, which contains PHI."
     )
     return lines

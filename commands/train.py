@@ -106,9 +106,11 @@ def train_classifier(
 
     chosen, columns = class_recipe_for(recipe), columns_of(renamed)
     rows = read_labels(labels, images, columns, split)
-    with long_running(log_json) as (progress, stop):
-        made = train_classification(rows, (columns, column), chosen, weights, output, progress, stop)
-    return _tell_made("classification", chosen.name, made, "choose the epoch", as_json)
+    with long_running(log_json) as (progress, cancellation):
+        result = train_classification(
+            rows, (columns, column), chosen, weights, output, progress, cancellation
+        )
+    return _print_training("classification", chosen.name, result, "choose the epoch", as_json)
 
 
 def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool) -> int:
@@ -124,26 +126,30 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     recipe = recipe_for(kind, options["recipe"], options["weights"])
     columns = columns_of(options["renamed"])
     rows = read_labels(options["labels"], options["images"], columns, options["split"])
-    with long_running(log_json) as (progress, stop):
-        made = train_model(kind, rows, recipe, options["weights"], options["output"], progress, stop)
-    return _tell_made(str(kind), recipe.name, made, "choose and calibrate", as_json)
+    with long_running(log_json) as (progress, cancellation):
+        result = train_model(
+            kind, rows, recipe, options["weights"], options["output"], progress, cancellation
+        )
+    return _print_training(str(kind), recipe.name, result, "choose and calibrate", as_json)
 
 
-def _tell_made(kind: str, recipe: str, made: TrainingResult, purpose: str, as_json: bool) -> int:
+def _print_training(kind: str, recipe: str, result: TrainingResult, purpose: str, as_json: bool) -> int:
     """Print the result of a training, and return the exit code; held-out patients served ``purpose``."""
-    code = 1 if made.excluded else 0
-    counts = made.counts
+    code = 1 if result.excluded else 0
+    counts = result.counts
     lines = [
         f"A {kind} model with the recipe {recipe}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
         f" {counts['validation_patients']:,} held out to {purpose}.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
-        f"Digest of the model: {made.digest}",
+        *(f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()),
+        f"Digest of the model: {result.digest}",
     ]
-    facts = {"kind": kind, "recipe": recipe, "digest": made.digest, "counts": dict(counts)}
-    last = dict(made.log[-1]) if made.log else {}
+    facts = {"kind": kind, "recipe": recipe, "digest": result.digest, "counts": dict(counts)}
+    last = dict(result.log[-1]) if result.log else {}
     print_result(
-        as_json, {**facts, "excluded": dict(made.excluded), "last": last, "exit_code": code}, "\n".join(lines)
+        as_json,
+        {**facts, "excluded": dict(result.excluded), "last": last, "exit_code": code},
+        "\n".join(lines),
     )
     return code
 
@@ -206,28 +212,28 @@ def train_generator(
 
     chosen = recipe_for(recipe, prediction_for(prediction))
     rows = read_labels(labels, images, columns_of(renamed), split)
-    with long_running(log_json) as (progress, stop):
-        made = train_model(rows, column, chosen, pipeline, output, progress, stop)
-    code = 1 if made.excluded else 0
+    with long_running(log_json) as (progress, cancellation):
+        result = train_model(rows, column, chosen, pipeline, output, progress, cancellation)
+    code = 1 if result.excluded else 0
     # Of several processes under accelerate, only the main one has a digest and prints.
-    if not made.digest:
+    if not result.digest:
         return code
-    counts = made.counts
+    counts = result.counts
     lines = [
         f"A generator with the recipe {chosen.name}: {counts['fit_images']:,} images of"
-        f" {counts['fit_patients']:,} patients, {len(made.classes)} classes; {counts['held_images']:,} images"
-        f" of {counts['held_patients']:,} held out for the evaluation.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in made.excluded.items()),
-        f"Digest of the model: {made.digest}",
+        f" {counts['fit_patients']:,} patients, {len(result.classes)} classes;"
+        f" {counts['held_images']:,} images of {counts['held_patients']:,} held out for the evaluation.",
+        *(f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()),
+        f"Digest of the model: {result.digest}",
     ]
     facts = {
         "kind": "generator",
         "recipe": chosen.name,
-        "digest": made.digest,
+        "digest": result.digest,
         "counts": dict(counts),
-        "classes": dict(made.classes),
-        "excluded": dict(made.excluded),
-        "last": dict(made.log[-1]) if made.log else {},
+        "classes": dict(result.classes),
+        "excluded": dict(result.excluded),
+        "last": dict(result.log[-1]) if result.log else {},
         "exit_code": code,
     }
     print_result(as_json, facts, "\n".join(lines))

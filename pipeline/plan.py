@@ -15,14 +15,14 @@ from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.sequence import check_stages, gates_of, stages_of
 from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage
-from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.objects import count_objects, outcome_counts, rule_counts
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
 from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation, NoProgress, Progress
 
 
-@translated()
+@translated_errors()
 def plan(
     policy: Policy,
     options: Options = Options(),  # noqa: B008  immutable
@@ -68,7 +68,7 @@ def plan(
                 staging=None,
                 progress=progress or NoProgress(),
                 cancellation=cancellation,
-                requeue=_nothing_is_staged,
+                requeue=_reject_requeue,
             )
             run = Run(policy, tuple(stage for stage in stages if stage.in_plan), context)
             run.do("inventory", "objects", "set", "documents")
@@ -77,7 +77,7 @@ def plan(
         state.close()
 
 
-def _nothing_is_staged(_numbers: object) -> None:
+def _reject_requeue(_numbers: object) -> None:
     raise RuntimeError("a plan stages no file that could be missing")
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from medsanitize.errors import FoldersInUse, UsageError
-from medsanitize.pipeline.engines.shared_storage import SEEN
+from medsanitize.pipeline.engines.shared_storage import PROBE_PREFIX
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.storage.open_store import target_of
 from medsanitize.release import layout
@@ -117,7 +117,7 @@ def check_output(workspace: Workspace, *, ours: bool) -> None:
     """
     if not isinstance(workspace.output, Path):
         target_of(workspace.output).require_empty()
-        _clear(workspace.release)
+        _remove_content(workspace.release)
         return
     allowed = {layout.STAGING, *layout.TOP_LEVEL} if ours else set()
     if {entry.name for entry in workspace.release.iterdir()} - allowed:
@@ -148,11 +148,11 @@ def locked(workspace: Workspace, *, shared: bool = False, name: str = "") -> Ite
     with ExitStack() as stack:
         flag = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         folder = os.open(workspace.release, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        _hold(stack, folder, flag)
+        _take_lock(stack, folder, flag)
         # A file, because network file systems support locks on files only.
-        _hold(stack, _lock_file(workspace.state / "run.lock"), flag)
+        _take_lock(stack, _lock_file(workspace.state / "run.lock"), flag)
         if name:
-            _hold(stack, _lock_file(workspace.state / f"{name}.lock"), fcntl.LOCK_EX)
+            _take_lock(stack, _lock_file(workspace.state / f"{name}.lock"), fcntl.LOCK_EX)
         yield
 
 
@@ -161,7 +161,7 @@ def _lock_file(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-def _hold(stack: ExitStack, descriptor: int, flag: int) -> None:
+def _take_lock(stack: ExitStack, descriptor: int, flag: int) -> None:
     stack.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, flag | fcntl.LOCK_NB)
@@ -181,7 +181,7 @@ def ensure_staging(workspace: Workspace) -> Path:
     with storage_errors():
         staging.mkdir(mode=0o700, exist_ok=True)
         # Probe files of workers that were killed while they checked the shared folder.
-        for left in staging.glob(f"{SEEN}*"):
+        for left in staging.glob(f"{PROBE_PREFIX}*"):
             left.unlink(missing_ok=True)
     return staging
 
@@ -197,13 +197,13 @@ def remove_staging(workspace: Workspace) -> None:
     _remove(workspace.staging)
 
 
-def remove_put_away(workspace: Workspace) -> None:
+def remove_local_copy(workspace: Workspace) -> None:
     """Delete the local copy of a release that was uploaded to its store."""
     if not isinstance(workspace.output, Path):
         _remove(workspace.release)
 
 
-def _clear(folder: Path) -> None:
+def _remove_content(folder: Path) -> None:
     """Delete the content of a folder."""
     # The folder itself is locked by its descriptor and must keep its inode.
     with storage_errors():

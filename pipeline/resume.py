@@ -111,7 +111,7 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
         # SQLite spills this unnamed database to a temporary file; it must not leave the state folder.
         os.environ["SQLITE_TMPDIR"] = str(policy.state)
         left = any(workspace.release.iterdir())
-        preflight.check_output(workspace, ours=_only_staging(workspace))
+        preflight.check_output(workspace, ours=_holds_only_staging(workspace))
         if left:
             progress.message("Starting again: an anonymous run keeps nothing of the one before.")
         preflight.fresh_staging(workspace)
@@ -119,10 +119,10 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     path = workspace.database
     begun = path.exists()
     if begun:
-        with State(path, subkeys).handed_on() as state:
+        with State(path, subkeys).closed_on_failure() as state:
             # A run that failed while creating its state stored no key check: there is nothing to compare.
             begun = is_begun(state)
-            if begun and _leaves_nothing_to_read(state, policy, inputs):
+            if begun and _is_finished_and_emptied(state, policy, inputs):
                 return state
             reason = difference(state, policy) if begun else None
             if begun and reason is None:
@@ -139,14 +139,14 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
             "output contains a finished release whose state is missing",
             "Name another output, or the state of that run",
         )
-    preflight.check_output(workspace, ours=path.exists() and _only_staging(workspace))
+    preflight.check_output(workspace, ours=path.exists() and _holds_only_staging(workspace))
     if begun:
         progress.message(f"Starting again: {reason} since the last run.")
         preflight.remove_staging(workspace)
         remove_pages(workspace)
-        _put_away(path, keep=finished)
+        _discard_state(path, keep=finished)
     _remove_shards(path)
-    with State(path, subkeys).handed_on() as state:
+    with State(path, subkeys).closed_on_failure() as state:
         preflight.fresh_staging(workspace)
         with state.transaction():
             store_key_check(state)
@@ -155,7 +155,7 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
     return state
 
 
-def _leaves_nothing_to_read(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
+def _is_finished_and_emptied(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
     """Whether the release is finished under this policy and key, and an input was emptied since."""
     workspace = workspace_of(policy)
     over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
@@ -166,7 +166,7 @@ def _resumed(state: State, workspace: Workspace) -> State:
     """Prepare a valid state for the next run."""
     remove_input_snapshot(state, workspace.staging)
     if WITHDRAWN.is_set(state):
-        preflight.check_output(workspace, ours=_only_staging(workspace))
+        preflight.check_output(workspace, ours=_holds_only_staging(workspace))
         preflight.fresh_staging(workspace)
         reset_all(state)
     elif not preflight.is_finished(workspace):
@@ -174,7 +174,7 @@ def _resumed(state: State, workspace: Workspace) -> State:
     return state
 
 
-def _only_staging(workspace: Workspace) -> bool:
+def _holds_only_staging(workspace: Workspace) -> bool:
     return {entry.name for entry in workspace.release.iterdir()} <= {STAGING}
 
 
@@ -192,7 +192,7 @@ def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> St
     left = path.with_name(path.name + "-wal")
     # Read-only access ignores the write-ahead log: commits that are still in it would be missed.
     if _size(path) and not _size(left):
-        with State(path, subkeys, fixed=True).handed_on() as state:
+        with State(path, subkeys, fixed=True).closed_on_failure() as state:
             if is_done(in_phase(stages, "inventory"), state) and _differs(state, policy) is None:
                 return state
             state.close()
@@ -223,7 +223,7 @@ def _differs(state: State, policy: Policy) -> str | None:
     return None
 
 
-def _put_away(path: Path, *, keep: bool) -> None:
+def _discard_state(path: Path, *, keep: bool) -> None:
     """Remove an invalid state; the state of a finished release is kept, renamed with a number."""
     number = 1
     while (kept := path.with_name(f"{path.name}.{number}")).exists():

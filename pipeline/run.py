@@ -42,7 +42,7 @@ from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
 from medsanitize.pipeline.sequence import check_stages, earlier_releases, in_phase, stages_of
 from medsanitize.pipeline.stages.overlap import register_embeddings
 from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
-from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.duplicates import tiles_of_slides
 from medsanitize.pipeline.state.findings import clear_audit
 from medsanitize.pipeline.state.objects import count_found, outcome_counts, rule_counts
@@ -177,19 +177,19 @@ def run(
         preflight.locked(workspace, shared=options.shard is not None, name=name),
         # Inside the lock: a run that is refused must not overwrite the report of the run that holds it.
         exit_report_in_state(report, workspace, options.shard),
-        # Outside `translated`, so that the hints of translated OS errors are adapted as well.
+        # Outside `translated_errors`, so that the hints of translated OS errors are adapted as well.
         restart_hint(workspace),
-        translated(),
+        translated_errors(),
         pinned_inputs(inputs),
     ):
         stages = stages_of(policy)
-        subkeys = _checked(policy, stages, options, release_key)
+        subkeys = _check_before_reading(policy, stages, options, release_key)
         job = _Job(policy, stages, options, subkeys, progress, cancellation, report)
         report.result = _run_shard(job, options.shard) if options.shard else _run_whole(job, inputs)
         return report.result
 
 
-def _checked(
+def _check_before_reading(
     policy: Policy, stages: tuple[Stage, ...], options: Options, release_key: bytes | None
 ) -> SubKeys:
     """Make every check that needs no input; return the sub-keys of the run."""
@@ -254,7 +254,7 @@ def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
             # Interrupted while publishing: the gates and the approval stand, so only publication is repeated.
             if PUBLICATION.is_stored(state):
                 _require_unchanged(run)
-                return _publish(run, _summary_again(run))
+                return _publish(run, _stored_summary(run))
             run.do("inventory")
             publish_input_snapshot(state, inputs, workspace.staging)
             release_requeued(state, workspace.staging)
@@ -371,7 +371,7 @@ def _publish(run: Run, summary: Summary) -> RunResult:
         PUBLISHED.set(state)
         state.commit()
         remove_pages(workspace)
-        preflight.remove_put_away(workspace)
+        preflight.remove_local_copy(workspace)
     return _result(run, "published", summary, _publication(state).digest)
 
 
@@ -392,13 +392,13 @@ def _publication(state: State) -> Publication:
     return found
 
 
-def _summary_again(run: Run) -> Summary:
+def _stored_summary(run: Run) -> Summary:
     """Return the summary that the evidence was written from, after an interruption before RELEASE.json."""
     return summary_from_json(_publication(run.context.state).summary, run.policy)
 
 
 def _already_published(state: State, policy: Policy) -> RunResult:
-    preflight.remove_put_away(workspace_of(policy))
+    preflight.remove_local_copy(workspace_of(policy))
     publication = _publication(state)
     summary = summary_from_json(publication.summary, policy)
     messages = ("This release is finished; nothing was done.",)

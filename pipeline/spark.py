@@ -53,7 +53,7 @@ INVENTORY_SCHEMA: Final = pa.schema(
 )
 
 # Manifest columns that only the final run fills, because they depend on the whole set.
-SETTLED_LATER: Final = (
+SET_BY_FINAL_RUN: Final = (
     "pixels_sha256",
     "check_identifiers",
     "check_duplicates",
@@ -73,10 +73,10 @@ MANIFEST_COLUMNS: Final = ", ".join(
     f"{field.name} {_TYPES[field.type]}{'' if field.nullable else ' NOT NULL'}" for field in OBJECT_SCHEMA
 )
 _ROWS = 10_000
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+_GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 # Without this option, Java writes counters of each process to the system's temporary folder.
 _NO_COUNTERS: Final = "-XX:-UsePerfData"
-_HERE: Final = {
+_LOCAL_SETTINGS: Final = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_LOCAL_HOSTNAME": "localhost",
     "SPARK_LAUNCHER_OPTS": _NO_COUNTERS,
@@ -101,8 +101,8 @@ def session() -> Iterator[SparkSession]:
 
     builder = SparkSession.builder.appName("medsanitize")
     with TemporaryDirectory(prefix="spark-") as folder:
-        if _SUBMITTED not in os.environ:
-            os.environ.update(_HERE)
+        if _GATEWAY_VARIABLE not in os.environ:
+            os.environ.update(_LOCAL_SETTINGS)
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             for name, value in _settings(folder).items():
                 builder = builder.config(name, value)
@@ -188,7 +188,7 @@ def sanitize_partition(
     for index in sorted(uris):
         try:
             with _silenced():
-                found = _sanitize(_here(load(policy)), Shard(index, shards), uris[index])
+                found = _sanitize(_with_local_engine(load(policy)), Shard(index, shards), uris[index])
         except MedsanitizeError as error:
             # Spark logs the text of exceptions.
             raise RuntimeError(f"medsanitize: {error} (exit code {error.exit_code})") from None
@@ -197,19 +197,19 @@ def sanitize_partition(
         yield from found
 
 
-def _here(policy: Policy) -> Policy:
+def _with_local_engine(policy: Policy) -> Policy:
     """Return the policy with the local engine: the executor itself does the work."""
     return policy.model_copy(update={"engine": Engine()})
 
 
 def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBatch]:
-    _require_whole(policy, shard, uris)
+    _require_whole_shard(policy, shard, uris)
     if run(policy, Options(workers=1, shard=shard)).ending != "shard_done":
         raise UsageError("The release is finished", "Give a new one another version and another output")
     subkeys = release_keys(policy)
     state = State(shard_path(workspace_of(policy).database, shard), subkeys)
     try:
-        unmade = dict.fromkeys(SETTLED_LATER[1:], CheckResult.NOT_RUN)
+        unmade = dict.fromkeys(SET_BY_FINAL_RUN[1:], CheckResult.NOT_RUN)
         made = object_rows(manifests_stage(policy), state, subkeys, Tally())
         rows = (replace(row, **unmade) for row in made)  # type: ignore[arg-type]
         return list(_batches(asdict(row) for row in rows))
@@ -217,7 +217,7 @@ def _sanitize(policy: Policy, shard: Shard, uris: set[str]) -> list[pa.RecordBat
         state.close()
 
 
-def _require_whole(policy: Policy, shard: Shard, uris: set[str]) -> None:
+def _require_whole_shard(policy: Policy, shard: Shard, uris: set[str]) -> None:
     with _shared(policy) as state:
         wanted = set(map(_uri, sources_of(state, shard)))
     # A shard is sanitized as a whole, so two partitions must not share one.

@@ -11,7 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.release.atomic_io import storage_errors
 
-_LEAST = 5
+_MIN_IDENTIFIER_LENGTH = 5
 # Values in several encodings, as an attacker would search for them.
 _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-16-be")
 
@@ -58,13 +58,13 @@ def prepare_demo(folder: Path) -> Demo:
         export = make_export(folder / "export")
         policy = folder / "policy.yaml"
         policy.write_text(content, encoding="utf-8")
-        _elsewhere(folder / "elsewhere")
+        _write_other_hospital(folder / "elsewhere")
     generate_release_key(folder / "release.key")
     generate_signing_key(folder / "signing.key")
     return Demo(policy, export.files, export.patients, tuple(_values(export.planted)))
 
 
-def _elsewhere(folder: Path) -> None:
+def _write_other_hospital(folder: Path) -> None:
     """Create the other hospital's images; the first patient is in the export as well."""
     from medsanitize.generators.phantoms.cohorts import write_chests
     from medsanitize.pipeline.demo.images import CHEST, CHEST_SIZE
@@ -82,10 +82,10 @@ def _values(table: Path) -> Iterator[str]:
     with table.open(encoding="utf-8", newline="") as file:
         found = {row["value"] for row in csv.DictReader(file)}
     # Shorter values occur in compressed data by chance.
-    yield from sorted(value for value in found if len(value) >= _LEAST)
+    yield from sorted(value for value in found if len(value) >= _MIN_IDENTIFIER_LENGTH)
 
 
-def surviving(demo: Demo, result: RunResult) -> int:
+def count_surviving_identifiers(demo: Demo, result: RunResult) -> int:
     """Count the planted identifiers that occur in any byte or file name of the release."""
     if result.release is None:
         return 0
@@ -94,10 +94,10 @@ def surviving(demo: Demo, result: RunResult) -> int:
     # Names of files count as well: a release must not contain a value in a path.
     names = (str(path.relative_to(release)).encode() for path in files)
     content = b"\0".join((*names, *(path.read_bytes() for path in files)))
-    return sum(any(spelling in content for spelling in _spellings(value)) for value in demo.planted)
+    return sum(any(spelling in content for spelling in _encodings_of(value)) for value in demo.planted)
 
 
-def _spellings(value: str) -> set[bytes]:
+def _encodings_of(value: str) -> set[bytes]:
     spellings = set()
     for encoding in _ENCODINGS:
         try:

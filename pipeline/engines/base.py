@@ -45,9 +45,9 @@ Task = Callable[[Any, Sequence[Item]], Result]
 # A crash of one item in a row of good ones is the item's fault; ten in a row are not.
 MAX_CONSECUTIVE_CRASHES = 10
 # Seconds between two checks for cancellation while a result is awaited.
-_PULSE = 0.5
+_POLL_SECONDS = 0.5
 _worker: Any = None
-_unwanted = False
+_abandoned = False
 
 
 class WorkerFactory(Protocol):
@@ -115,18 +115,18 @@ def silence_output() -> None:
 
 def _watch_parent(wanted: Connection) -> None:
     """Watch for the parent closing its end of the pipe (no more work needed) or exiting."""
-    global _unwanted
+    global _abandoned
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel, wanted])
-        _unwanted = True
+        _abandoned = True
         wait([parent.sentinel])
         # Not sys.exit: the main thread may be inside a decoder.
         os._exit(1)
 
 
-def _require_wanted() -> None:
-    if _unwanted:
+def _raise_if_abandoned() -> None:
+    if _abandoned:
         raise _BatchAbandoned
 
 
@@ -134,7 +134,7 @@ def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
     if _worker is None:
         raise RuntimeError("worker was not set up")
     before = time.process_time()
-    result = task(_worker, _CancellableBatch(batch, _require_wanted))
+    result = task(_worker, _CancellableBatch(batch, _raise_if_abandoned))
     return result, time.process_time() - before
 
 
@@ -188,18 +188,18 @@ class LocalEngine:
         self._local = setup.worker()
         self._pool: ProcessPoolExecutor | None = None
         self._wanted: tuple[Connection, ...] = ()
-        self._deaths = 0
+        self._crashes_in_a_row = 0
 
     def __enter__(self) -> LocalEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._shut()
+        self._shut_down()
         del self._setup, self._local
 
     def equip(self, search: IdentifierSearch) -> None:
         """Give every worker the identifier search; running workers are replaced."""
-        self._shut()
+        self._shut_down()
         if not isinstance(self._setup, Setup):
             raise TypeError("only a run's workers have an audit's net")
         self._setup = replace(self._setup, search=search)
@@ -235,7 +235,7 @@ class LocalEngine:
                 return
             batch, future = running.popleft()
             try:
-                result, cpu = self._awaited(future)
+                result, cpu = self._wait_for_result(future)
             except BrokenProcessPool:
                 # The pool does not report which worker crashed, so every submitted batch is suspect.
                 waiting = [batch, *(later for later, _ in running)]
@@ -253,24 +253,24 @@ class LocalEngine:
             self._stop.check()
             # Twice, since the first crash may have had another cause, such as memory.
             for attempt in (1, 2):
-                self._shut()
+                self._shut_down()
                 try:
-                    result, cpu = self._awaited(self._submit(task, [item]))
+                    result, cpu = self._wait_for_result(self._submit(task, [item]))
                 except BrokenProcessPool:
                     if attempt == 2:
-                        self._shut()
-                        self._note_death()
+                        self._shut_down()
+                        self._count_crash()
                         yield WorkerCrashed(item)
                     continue
                 self.cpu_seconds += cpu
-                self._deaths = 0
+                self._crashes_in_a_row = 0
                 yield result
                 break
 
-    def _awaited(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
+    def _wait_for_result(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
         """Wait for a batch's result, checking for cancellation."""
         ended = False
-        while not futures.wait([future], _PULSE).done:
+        while not futures.wait([future], _POLL_SECONDS).done:
             self._stop.check()
             if self._pool is not None:
                 kept = _pool_internals(self._pool)
@@ -280,10 +280,10 @@ class LocalEngine:
                 ended = bool(wait([process.sentinel for process in kept.processes()], 0))
         return future.result()
 
-    def _note_death(self) -> None:
+    def _count_crash(self) -> None:
         """Give up after many crashes in a row: then memory is the likely cause, not the items."""
-        self._deaths += 1
-        if self._deaths == MAX_CONSECUTIVE_CRASHES:
+        self._crashes_in_a_row += 1
+        if self._crashes_in_a_row == MAX_CONSECUTIVE_CRASHES:
             raise EnvironmentFailure(
                 "Worker processes keep crashing",
                 "Use fewer workers or more memory, then run the same command again",
@@ -316,7 +316,7 @@ class LocalEngine:
             initargs=(self._setup, self._inputs, self._wanted[0]),
         )
 
-    def _shut(self) -> None:
+    def _shut_down(self) -> None:
         """End the workers; each may finish its current item."""
         if self._pool is None:
             return
@@ -332,7 +332,7 @@ class LocalEngine:
             while one is not None and one.is_alive():
                 if self._pool._broken or any(process.exitcode for process in kept.processes()):
                     kept.end()
-                one.join(_PULSE)
+                one.join(_POLL_SECONDS)
         kept.answers.close()
         self._wanted[0].close()
         self._pool = None

@@ -31,9 +31,9 @@ GC_THRESHOLD = 10_000
 # OpenBLAS and MKL follow it as well, unless their own variables are set.
 _THREADS = "OMP_NUM_THREADS"
 # Longest path of the temporary folder in bytes: socket names add 32 to it, and the system limits the sum.
-_LONGEST = (107 if sys.platform == "linux" else 103) - 32
+_MAX_TEMPORARY_PATH = (107 if sys.platform == "linux" else 103) - 32
 # Bytes that a command's own folder adds to TMPDIR.
-_OURS = len(f"/{PREFIX}12345678")
+_OWN_FOLDER_BYTES = len(f"/{PREFIX}12345678")
 
 
 class _Worker(ForkServerProcess):
@@ -62,16 +62,16 @@ def fork_context() -> ForkServerContext:
         There is no writable temporary folder.
     """
     folder = _temporary()
-    if len(os.fsencode(folder)) > _LONGEST:
+    if len(os.fsencode(folder)) > _MAX_TEMPORARY_PATH:
         raise UsageError(
             "The path of the temporary folder is too long for the sockets of worker processes",
-            f"Set TMPDIR to a folder whose path has at most {_LONGEST - _OURS} bytes",
+            f"Set TMPDIR to a folder whose path has at most {_MAX_TEMPORARY_PATH - _OWN_FOLDER_BYTES} bytes",
         )
     context = _Context()
     context.set_forkserver_preload(_PRELOAD)
-    with _one_thread_each(), suppress(OSError):  # reported when a worker is started
+    with _single_threaded(), suppress(OSError):  # reported when a worker is started
         for start in (resource_tracker.ensure_running, forkserver.ensure_running):
-            with _deaf():  # separately: starting the first one unblocks SIGTERM
+            with _signals_blocked():  # separately: starting the first one unblocks SIGTERM
                 start()
     return context
 
@@ -97,7 +97,7 @@ def start_forkserver() -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Block cancellation signals in what the block starts, and in its forks.
 
     A scheduler or a terminal signals every process of a run, but only the parent may end these.
@@ -110,7 +110,7 @@ def _deaf() -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def _single_threaded() -> Iterator[None]:
     """Limit linear algebra to one thread in what the block starts, unless the user set a number.
 
     There is one worker per core; competing threads of several workers take six times as long.

@@ -19,7 +19,7 @@ from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import MAX_CONSECUTIVE_CRASHES, Item, Result, Task, WorkerCrashed
 from medsanitize.pipeline.engines.encrypted_channel import EncryptedChannel
-from medsanitize.pipeline.engines.ray_connect import answers, connected
+from medsanitize.pipeline.engines.ray_connect import connected, is_listening
 from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
 from medsanitize.pipeline.engines.shared_storage import new_probe_name, require_probe
 from medsanitize.pipeline.engines.worker import Setup
@@ -200,7 +200,7 @@ class RayEngine:
         now = time.monotonic()
         if now - self._looked > _LOOK:
             self._looked = now
-            if not any(answers(ray.get_runtime_context().gcs_address) for _ in range(2)):
+            if not any(is_listening(ray.get_runtime_context().gcs_address) for _ in range(2)):
                 raise EnvironmentFailure(
                     "The head of the Ray cluster no longer answers",
                     "Start the cluster, then run the same command again",

@@ -17,13 +17,13 @@ from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.offline import PREFIX
 from medsanitize.policies.model import Engine as EngineSection
 
-_STORE = 512 * 2**20  # only rows pass through the object store
-_REACH = 5.0
+_OBJECT_STORE_BYTES = 512 * 2**20  # only rows pass through the object store
+_CONNECT_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 # Longest path of Ray's folder in bytes: it creates sockets below, whose paths the system limits.
-_LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-_OURS = len(f"/{PREFIX}12345678/r12345678")
-_KIND_OF_MACHINE = "ray_bootstrap_config.yaml"
+_MAX_FOLDER_PATH = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+_OWN_FOLDER_BYTES = len(f"/{PREFIX}12345678/r12345678")
+_BOOTSTRAP_CONFIG = "ray_bootstrap_config.yaml"
 
 
 @contextmanager
@@ -50,19 +50,19 @@ def connected(section: EngineSection, workers: int) -> Iterator[None]:
             "RAY_ADDRESS is not the host:port of the head of a cluster",
             "Run on a node of the cluster, with host:port of its head in RAY_ADDRESS or engine: address",
         )
-    with _variables(_own() if address == "local" else {}):
+    with _variables(_local_cluster_settings() if address == "local" else {}):
         import ray
 
         if ray.is_initialized():
             yield
             return
         # Ray would print messages about crashed workers.
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), _joined(address, workers):
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), _cluster_joined(address, workers):
             yield
 
 
 @contextmanager
-def _joined(address: str, workers: int) -> Iterator[None]:
+def _cluster_joined(address: str, workers: int) -> Iterator[None]:
     import ray
 
     with TemporaryDirectory(prefix="r") as folder:
@@ -80,18 +80,18 @@ def _joined(address: str, workers: int) -> Iterator[None]:
 
 def _start(folder: Path, workers: int) -> None:
     """Start a cluster on this machine, reachable only by loopback, with all its files in ``folder``."""
-    if len(os.fsencode(folder)) > _LONGEST:
+    if len(os.fsencode(folder)) > _MAX_FOLDER_PATH:
         raise UsageError(
             "The path of the temporary folder is too long for the sockets of a Ray cluster",
-            f"Set TMPDIR to a folder whose path has at most {_LONGEST - _OURS} bytes",
+            f"Set TMPDIR to a folder whose path has at most {_MAX_FOLDER_PATH - _OWN_FOLDER_BYTES} bytes",
         )
     # Without this file, Ray asks cloud providers for the machine type, even with usage statistics off.
-    (folder / _KIND_OF_MACHINE).write_text("{}", encoding="ascii")
+    (folder / _BOOTSTRAP_CONFIG).write_text("{}", encoding="ascii")
     with _variables({"HOME": str(folder)}):
         _init(
             "local",
             num_cpus=workers,
-            object_store_memory=_STORE,
+            object_store_memory=_OBJECT_STORE_BYTES,
             include_dashboard=False,
             _temp_dir=str(folder),
             _plasma_directory=str(folder),
@@ -117,24 +117,26 @@ def _init(address: str, **own: object) -> None:
 
 def _require_listening(address: str) -> None:
     """Check the address first: Ray would wait long for an absent cluster, and then exit this process."""
-    if address != "auto" and not answers(address):
+    if address != "auto" and not is_listening(address):
         raise EnvironmentFailure(
             "The Ray cluster does not answer at its address",
             "Start it, or correct engine: address, then run the same command again",
         )
 
 
-def answers(address: str) -> bool:
+def is_listening(address: str) -> bool:
     """Report whether something listens at ``host:port``; Ray writes an IPv6 host in brackets."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.removeprefix("[").removesuffix("]"), int(port)), _REACH).close()
+        socket.create_connection(
+            (host.removeprefix("[").removesuffix("]"), int(port)), _CONNECT_SECONDS
+        ).close()
     except (OSError, ValueError, OverflowError):
         return False
     return True
 
 
-def _own() -> dict[str, str]:
+def _local_cluster_settings() -> dict[str, str]:
     """Return settings that keep our own cluster on loopback and protect it with a random token."""
     loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's name for a cluster of several machines
     if "RAY_AUTH_MODE" in os.environ:

@@ -70,7 +70,7 @@ class RayWorker:
             os.environ["HOME"] = given.home  # credentials of stores are read from it
 
         def settle() -> None:
-            _require_likeness(given)
+            _require_same_environment(given)
             if mark and given.setup.staging is not None:
                 write_probe(given.setup.staging, mark)
             self._worker = given.setup.worker()
@@ -100,7 +100,7 @@ class RayWorker:
         return self._channel.close(answer)
 
 
-def _require_likeness(kit: WorkerPayload) -> None:
+def _require_same_environment(kit: WorkerPayload) -> None:
     """Check that the node has the libraries of the run and sees the same inputs."""
     from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 

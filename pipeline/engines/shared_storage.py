@@ -22,10 +22,10 @@ from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.release.atomic_io import storage_errors
 
 # Prefix of probe files, with which workers on other machines prove that they see this folder.
-SEEN = ".seen-"
+PROBE_PREFIX = ".seen-"
 
 # Network file systems cache folders: NFS for 30 seconds by default (acdirmin).
-_WITHIN = 30.0
+_PROBE_SECONDS = 30.0
 
 
 def inputs_of(inputs: Iterable[object]) -> tuple[Root, ...]:
@@ -83,7 +83,7 @@ def require_inputs(inputs: Sequence[Root]) -> None:
 
 def new_probe_name() -> str:
     """Create the name of a probe file."""
-    return SEEN + secrets.token_hex(16)
+    return PROBE_PREFIX + secrets.token_hex(16)
 
 
 def write_probe(staging: Path, mark: str) -> None:
@@ -97,7 +97,7 @@ def write_probe(staging: Path, mark: str) -> None:
     try:
         os.close(os.open(staging / mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError:
-        raise _not_seen() from None
+        raise _different_output() from None
 
 
 def require_probe(staging: Path, mark: str) -> None:
@@ -108,14 +108,14 @@ def require_probe(staging: Path, mark: str) -> None:
     EnvironmentFailure
         It does not exist: the other machine writes elsewhere.
     """
-    latest = time.monotonic() + _WITHIN
+    latest = time.monotonic() + _PROBE_SECONDS
     while not (staging / mark).exists():
         if time.monotonic() > latest:
-            raise _not_seen()
+            raise _different_output()
         time.sleep(0.1)
 
 
-def _not_seen() -> EnvironmentFailure:
+def _different_output() -> EnvironmentFailure:
     return EnvironmentFailure(
         "A node writes to another output folder than the rest",
         "Mount the folder on every node, at the same path, then run the same command again",

@@ -120,7 +120,7 @@ class Worker:
         """
         if folder not in self._folders:
             try:
-                _make_below(str(self.setup.staging), folder)
+                _make_folder_below(str(self.setup.staging), folder)
             except FileNotFoundError:
                 raise staging_removed() from None
             if len(self._folders) >= _RECENT:
@@ -155,7 +155,7 @@ class Worker:
         self._patients.add(patient)
         return True
 
-    def not_sent_lately(self, owner: bytes, known: frozenset[KnownValue]) -> frozenset[KnownValue]:
+    def filter_recently_sent(self, owner: bytes, known: frozenset[KnownValue]) -> frozenset[KnownValue]:
         """Return the identifiers of ``owner`` that this worker has not sent recently."""
         before = self._known.get(owner, frozenset())
         new = known - before
@@ -166,7 +166,7 @@ class Worker:
         return new
 
 
-def _make_below(root: str, folder: str) -> None:
+def _make_folder_below(root: str, folder: str) -> None:
     if folder == root:
         # Only the main process may create the root; fails if it does not exist.
         os.stat(root)
@@ -177,7 +177,7 @@ def _make_below(root: str, folder: str) -> None:
     except FileExistsError:
         return
     except FileNotFoundError:
-        _make_below(root, folder.rpartition("/")[0])
+        _make_folder_below(root, folder.rpartition("/")[0])
         with suppress(FileExistsError):
             os.mkdir(folder)
 

@@ -79,7 +79,7 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, cancellation:
         request.labels,
     )
     theirs = ours if itself else _images(request.background, request.background_labels, request.columns)
-    found = _attacked(request, ours, None if itself else theirs, progress, cancellation)
+    found = _attack_images(request, ours, None if itself else theirs, progress, cancellation)
     if policy is not None:
         others, left = None if found.itself else found.worst, found.excluded
         slides = found.worst if found.modality == Modality.SLIDE else None
@@ -116,7 +116,7 @@ def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
     return _Images(read.paths, read.patients, read.excluded)
 
 
-def _attacked(
+def _attack_images(
     request: LinkageAttackRequest,
     ours: _Images,
     theirs: _Images | None,
@@ -134,10 +134,10 @@ def _attacked(
         model = open_retrieval(request.model)
     sides = [ours] if theirs is None else [ours, theirs]
     numbers = _numbers(sides)
-    whole, seen = _part(ImageRegion.WHOLE, sides, numbers, model, progress, cancellation)
+    whole, seen = _attack_region(ImageRegion.WHOLE, sides, numbers, model, progress, cancellation)
     crop: LinkageAttack | None
     try:
-        crop, cropped = _part(ImageRegion.CROP, sides, numbers, model, progress, cancellation)
+        crop, cropped = _attack_region(ImageRegion.CROP, sides, numbers, model, progress, cancellation)
     except UsageError:
         # No central crop can be compared, or no shared patient has one: reported as not measured.
         crop, cropped = None, []
@@ -154,7 +154,7 @@ def _attacked(
     )
 
 
-def _part(
+def _attack_region(
     part: ImageRegion,
     sides: Sequence[_Images],
     numbers: Mapping[str, int],
@@ -181,10 +181,10 @@ def _part(
         found = linkage_attack(
             pool_similarities(embedded[0].vectors[0], people[0], embedded[1].vectors[0], people[1])
         )
-    return found, [_seen(side, one) for side, one in zip(sides, embedded, strict=True)]
+    return found, [_summarize_dataset(side, one) for side, one in zip(sides, embedded, strict=True)]
 
 
-def _seen(side: _Images, embedded: EmbeddedImages) -> DatasetSummary:
+def _summarize_dataset(side: _Images, embedded: EmbeddedImages) -> DatasetSummary:
     excluded = Counter(side.excluded) + Counter(embedded.excluded)
     patients = {side.patients[place] for place in embedded.places}
     return DatasetSummary(len(embedded.places), len(patients), dict(sorted(excluded.items())))

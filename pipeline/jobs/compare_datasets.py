@@ -48,9 +48,9 @@ from medsanitize.verifiers.reid.overlap.pair_gallery import GALLERY, write_pair_
 from medsanitize.verifiers.reid.overlap.result_files import PAIRS, result_json, write_pairs
 
 RESULT = "overlap.json"
-_NOT_OPENED: Final = {"link": "a link", "special": "no regular file", "unlisted": "folder not readable"}
+_UNREAD_KINDS: Final = {"link": "a link", "special": "no regular file", "unlisted": "folder not readable"}
 # Table rows whose images are found in the folder nevertheless.
-_HARMLESS: Final = frozenset({NO_PATIENT, TWICE})
+_HARMLESS_PROBLEMS: Final = frozenset({NO_PATIENT, TWICE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def run_overlap(
     """
     check_extra("verify")
     models = open_models(request.models)
-    sides = _sides(request, models)
+    sides = _open_datasets(request, models)
     given = calibrations_of(request.calibration, models)
     if request.output is not None:
         for path in (*request.paths, *([request.images] if request.images is not None else [])):
             _require_outside(request.output, path)
-        _make(request.output)
+        _make_output(request.output)
     with LocalEngine(FingerprintWorkers(request.models), workers, cancellation) as engine:
         progress.stage("looking", sum(len(side.images) for side in sides if isinstance(side, Dataset)))
         found = compare_datasets(
@@ -154,7 +154,7 @@ def run_index(
     """
     check_extra("verify")
     models = open_models(request.models)
-    side = side_of(request.path, "The dataset", request.labels, request.columns)
+    side = open_dataset(request.path, "The dataset", request.labels, request.columns)
     _require_outside(request.output, request.path)
     with create_fingerprint_index(request.output) as folder:
         with LocalEngine(FingerprintWorkers(request.models), workers, cancellation) as engine:
@@ -166,14 +166,14 @@ def run_index(
     return seen
 
 
-def _sides(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
+def _open_datasets(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
     if request.table is not None and request.images is not None:
         return datasets_from_splits(request.table, request.images, request.columns)
     titles = map(chr, range(ord("A"), ord("A") + len(request.paths)))
     return tuple(
         load_fingerprint_index(path, title, models)
         if labels is None and is_fingerprint_index(path)
-        else side_of(path, title, labels, request.columns)
+        else open_dataset(path, title, labels, request.columns)
         for path, title, labels in zip(request.paths, titles, request.labels, strict=True)
     )
 
@@ -184,7 +184,7 @@ def _require_outside(output: Path, dataset: Path) -> None:
         raise UsageError("The output folder is inside a dataset", "Choose a folder elsewhere")
 
 
-def _make(output: Path) -> None:
+def _make_output(output: Path) -> None:
     """Create the output folder before the long computation."""
     try:
         with storage_errors():
@@ -200,7 +200,7 @@ def _write(found: Overlap, models: ModelPaths, output: Path) -> None:
     write_atomic(output / RESULT, document_json(result_json(found)))
 
 
-def side_of(path: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
+def open_dataset(path: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
     """Open a release by its manifest, or every file of a folder.
 
     Parameters
@@ -245,12 +245,12 @@ def _folder(root: Path, title: str, labels: Path | None, columns: LabelColumns) 
     if labels is not None:
         table = read_labels(labels, root, columns)
         patients = dict(zip(table.paths, table.patients, strict=True))
-        unread.update({why: count for why, count in table.excluded.items() if why not in _HARMLESS})
+        unread.update({why: count for why, count in table.excluded.items() if why not in _HARMLESS_PROBLEMS})
     home = Path(os.path.realpath(root))
     images = []
     for found in walk((root,)):
         if found.sort != "file":
-            unread[_NOT_OPENED[found.sort]] += 1
+            unread[_UNREAD_KINDS[found.sort]] += 1
             continue
         path = Path(os.fsdecode(found.path))
         parts = tuple(Path(os.fsdecode(part.path)) for part in found.parts)

@@ -29,9 +29,9 @@ from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
 
 # With less, a run is likely to end with a full disk.
-_LEAST_BYTES: Final = 2**30
+_MIN_FREE_BYTES: Final = 2**30
 # An earlier clock is wrong: this version did not exist, and certificates would be rejected.
-_EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_EARLIEST_CLOCK: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _PROGRAMS: Final = {
     "java": "Spark",
     "dciodvfy": "the tests of released DICOM objects",
@@ -334,7 +334,7 @@ def _problems(extras: Sequence[Extra], machine: Machine, folders: Sequence[Folde
                 f"The policy needs the extra '{extra.name}', which is not installed."
                 f" Install it with: pip install 'medsanitize[{extra.name}]'"
             )
-    if datetime.fromisoformat(machine.clock) < _EARLIEST:
+    if datetime.fromisoformat(machine.clock) < _EARLIEST_CLOCK:
         yield "The clock is wrong: it says a time before this version was made"
     for folder in folders:
         if folder.writable is False:
@@ -342,5 +342,5 @@ def _problems(extras: Sequence[Extra], machine: Machine, folders: Sequence[Folde
         # The temporary folder needs no locks: nothing is shared there.
         if folder.locks is False and folder.name != "temporary files":
             yield f"{folder.name}: its file system knows no locks. Keep it on a disk of this machine"
-        if folder.free_bytes < _LEAST_BYTES and folder.name != "temporary files":
+        if folder.free_bytes < _MIN_FREE_BYTES and folder.name != "temporary files":
             yield f"{folder.name}: less than 1 GiB of its disk is free. Free some space or name another"

@@ -92,7 +92,7 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation:
     )
     if request.output is not None:
         _write(request.output, found)
-        given = _given(request, kept, distances if scores is None else scores, encoders)
+        given = _calibrate_on_images(request, kept, distances if scores is None else scores, encoders)
         _write_calibration(request.output, given)
     return found
 
@@ -116,7 +116,7 @@ def _calibration(model: Path | None) -> Calibration | None:
     return None if stored is None else Calibration.from_json(stored.decode("utf-8", "replace"))
 
 
-def _given(
+def _calibrate_on_images(
     request: EvaluationRequest, labels: Labels, scores: NDArray[np.float32], models: Sequence[Retrieval]
 ) -> CalibrationFile | None:
     """Calibrate on these images, for later comparisons with the same models; None if that is impossible."""
@@ -131,7 +131,7 @@ def _given(
     if digest_of_files(labels.paths) in learned:
         return None
     # Two copies of one exposure would match more often than two exposures do.
-    places = np.array(_exposures(labels), np.intp)
+    places = np.array(_distinct_exposures(labels), np.intp)
     patients = np.unique(np.array(labels.patients)[places], return_inverse=True)[1]
     try:
         calibration = sum_pairs(scores[np.ix_(places, places)], patients).calibration()
@@ -140,7 +140,7 @@ def _given(
     return CalibrationFile(models[0].modality, "+".join(one.digest for one in models), calibration)
 
 
-def _exposures(labels: Labels) -> list[int]:
+def _distinct_exposures(labels: Labels) -> list[int]:
     """Return the indexes of images that are not copies of an earlier image of their patient."""
     import numpy as np
     from medsanitize.verifiers.reid.images.read import read_image

@@ -11,7 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.resume import scope_of
 from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
 from medsanitize.pipeline.runtime.workspace import workspace_of
-from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.sanitized import links
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 
-@translated()
+@translated_errors()
 def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
     """Write the ledger as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new ID.
 
@@ -93,7 +93,7 @@ def _write(state: State, target: Path, patients: int) -> int:
     return len(pairs)
 
 
-@translated()
+@translated_errors()
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
     from medsanitize.pipeline.stages.audit import build_search, private_creators

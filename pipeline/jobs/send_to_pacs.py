@@ -11,7 +11,12 @@ from typing import Any, Protocol
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline.storage.pacs.address import DimsePeer, WebService, target_of
-from medsanitize.pipeline.storage.pacs.pacs_retry import FEW, ObjectRefused, ServiceNotOffered, with_retries
+from medsanitize.pipeline.storage.pacs.pacs_retry import (
+    OBJECT_PAUSE_SECONDS,
+    ObjectRefused,
+    ServiceNotOffered,
+    with_retries,
+)
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.manifest import read_objects
 from medsanitize.release.verify import verify_release
@@ -113,11 +118,11 @@ def send(
             "The release is not intact, and nothing was sent", "See what is wrong with: medsanitize verify"
         )
     # An association proposes its pairs when it is opened, so all must be known in advance.
-    pairs, objects, others = _needs(release)
+    pairs, objects, others = _scan_release(release)
     receiver = _receiver(who, sorted(pairs))
     progress.stage("send", objects)
     try:
-        with_retries(who, receiver.check, FEW)
+        with_retries(who, receiver.check, OBJECT_PAUSE_SECONDS)
         return _Sending(release, receiver, who, progress, cancellation).all(objects, others)
     finally:
         receiver.close()
@@ -133,7 +138,7 @@ def _receiver(who: WebService | DimsePeer, pairs: list[tuple[str, str]]) -> Rece
     return WebReceiver(who)
 
 
-def _needs(release: Path) -> tuple[set[tuple[str, str]], int, int]:
+def _scan_release(release: Path) -> tuple[set[tuple[str, str]], int, int]:
     """Return the pairs of SOP class and transfer syntax, the number of DICOM objects, and of others."""
     pairs: set[tuple[str, str]] = set()
     objects = others = 0
@@ -175,7 +180,7 @@ class _Sending:
                 if row["instance"] in there:
                     self._counts["there"] += 1
                 else:
-                    self._one(row)
+                    self._send_object(row)
                 self._progress.advance(1)
         counts, refused = self._counts, dict(sorted(self._refused.items()))
         return SendResult(
@@ -192,7 +197,7 @@ class _Sending:
             self._progress.message("The PACS cannot be queried for what it has, so everything is sent.")
             return set()
 
-    def _one(self, row: Mapping[str, Any]) -> None:
+    def _send_object(self, row: Mapping[str, Any]) -> None:
         file = self._release / row["path"]
         store: Callable[[], bool] = lambda: self._receiver.store(  # noqa: E731
             file, row["sop_class"], row["transfer_syntax"]

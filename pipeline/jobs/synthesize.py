@@ -47,9 +47,9 @@ IMAGES: Final = "images"
 RESULT: Final = "verdict.json"
 PAGE: Final = "synthesis.html"
 LABELS: Final = "labels.csv"
-_KEPT: Final = ".drawn"
-_SHEET: Final = "samples.png"
-_SHOWN: Final = 64
+_SAMPLE_FOLDER: Final = ".drawn"
+_CONTACT_SHEET: Final = "samples.png"
+_SHEET_IMAGES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,7 +164,7 @@ def run_synthesize(
     require_memory(images, generator, finds, scores)
     seen = training_digests_of(request.retrieval, request.verifier)
     sides = reference_splits(request.table, generator, training, seen, progress, cancellation)
-    wanted = _wanted(request, generator, sides)
+    wanted = _counts_per_class(request, generator, sides)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -180,7 +180,7 @@ def run_synthesize(
     keys = _keys(request.seed)
     with LocalEngine(SamplerWorkers(request.model, request.device), workers, cancellation) as engine:
         progress.stage("draw", images)
-        store = FolderSampleStore(request.output / _KEPT)
+        store = FolderSampleStore(request.output / _SAMPLE_FOLDER)
         sampler = worker_sampler(engine, sample_batch, generator, store, progress.advance)
         drawn = sample_images(
             wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=request.bound
@@ -203,11 +203,11 @@ def _check_output(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise UsageError("The output is not a folder", "Choose a new folder")
     # The samples of an interrupted call are the only content that may be there.
-    if output.is_dir() and {path.name for path in output.iterdir()} - {_KEPT}:
+    if output.is_dir() and {path.name for path in output.iterdir()} - {_SAMPLE_FOLDER}:
         raise UsageError("The output folder is not empty", "Choose a new folder")
 
 
-def _wanted(request: SynthesisRequest, generator: Generator, sides: ReferenceSplits) -> list[int]:
+def _counts_per_class(request: SynthesisRequest, generator: Generator, sides: ReferenceSplits) -> list[int]:
     import numpy as np
 
     classes = max(1, len(generator.classes))
@@ -238,17 +238,19 @@ def _write_images(
     rows.writerow(("file", "label"))
     for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
         said = SyntheticProvenance(classes[one.label], generator.digest, verdict.state, bound, __version__)
-        names = _files(request.form, image, keys, said, one)
+        names = _image_files(request.form, image, keys, said, one)
         for suffix, data in names.items():
             write_atomic(folder / f"{number:06d}{suffix}", data)
         rows.writerow((f"{IMAGES}/{number:06d}{next(iter(names))}", said.label))
     write_atomic(request.output / LABELS, table.getvalue().encode("utf-8"))
     if len(drawn.pixels):
-        write_atomic(request.output / _SHEET, montage(drawn.pixels[:_SHOWN]))
+        write_atomic(request.output / _CONTACT_SHEET, montage(drawn.pixels[:_SHEET_IMAGES]))
     return len(drawn.chosen)
 
 
-def _files(form: Form, image: Any, keys: SubKeys, said: SyntheticProvenance, one: Any) -> dict[str, bytes]:
+def _image_files(
+    form: Form, image: Any, keys: SubKeys, said: SyntheticProvenance, one: Any
+) -> dict[str, bytes]:
     from medsanitize.generators.export.dicom import dicom_object
     from medsanitize.generators.export.png import png_object, sidecar
     from medsanitize.generators.export.provenance import synthetic_identifiers
@@ -279,7 +281,7 @@ def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, si
         # mode 0600: the page shows training images next to synthetic ones.
         (request.output / PAGE).chmod(0o600)
         # Removed last: until then an interrupted call resumes from it.
-        shutil.rmtree(request.output / _KEPT, ignore_errors=True)
+        shutil.rmtree(request.output / _SAMPLE_FOLDER, ignore_errors=True)
 
 
 def _more(found: Synthesis) -> tuple[Section, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _EVERY_SECONDS = 10.0
-_TONES = {
+_COLORS = {
     "passed": "green",
     "flagged": "yellow",
     "failed": "bold red",
@@ -33,7 +33,7 @@ _ENDINGS = {
     "inventory_done": ("cyan", "Inventory taken"),
     "shard_done": ("cyan", "Shard done"),
 }
-_DONE = ("published", "already_published", "shard_done")
+_SUCCESSFUL_ENDINGS = ("published", "already_published", "shard_done")
 
 
 def progress_for(log_json: bool) -> Progress:
@@ -152,7 +152,7 @@ def show_result(result: RunResult, *, title: str = "") -> None:
     console = Console()
     tone, ending = _ENDINGS[result.ending]
     # Before publication, "released" would claim too much.
-    called = {} if result.ending in _DONE else {"released": "fit for release"}
+    called = {} if result.ending in _SUCCESSFUL_ENDINGS else {"released": "fit for release"}
     counts = ", ".join(f"{count:,} {called.get(name, name)}" for name, count in result.outcomes.items())
     left = result.objects - sum(result.outcomes.values())
     if left:
@@ -198,5 +198,5 @@ def _gates(console: Console, result: RunResult) -> None:
     console.print("[bold]Gates[/]")
     table = Table(show_header=False, box=None)
     for gate in result.gates:
-        table.add_row(f"[{_TONES[gate.result]}]{gate.result.replace('_', ' ')}[/]", gate.name, gate.detail)
+        table.add_row(f"[{_COLORS[gate.result]}]{gate.result.replace('_', ' ')}[/]", gate.name, gate.detail)
     console.print(table)

@@ -29,7 +29,7 @@ from medsanitize.release.atomic_io import reserve_space, storage_errors, write_a
 
 RETURN_FILE, METRICS_FILE = "return.json", "metrics.prom"
 _OUTCOMES = ("released", "dropped", "quarantined", "pending")
-_MAY_BE_REPEATED = 5
+_RETRYABLE_EXIT_CODE = 5
 # Shells report a process that a signal ended as 128 plus the signal's number.
 _SIGNALS = 128
 
@@ -112,7 +112,7 @@ class ExitReport:
             "shard": None if self.shard is None else f"{self.shard.index}/{self.shard.count}",
             "ending": self.ending,
             "exit_code": code,
-            "may_be_repeated": code == _MAY_BE_REPEATED or code > _SIGNALS,
+            "may_be_repeated": code == _RETRYABLE_EXIT_CODE or code > _SIGNALS,
             "error": told,
             "objects": self.counts.objects,
             "outcomes": self.counts.outcomes,
@@ -121,8 +121,8 @@ class ExitReport:
             "gates": [asdict(gate) for gate in gates],
             "stages": [asdict(stage) for stage in self.stages],
             "digest": self.result.digest if self.result else None,
-            "started": _instant(self.started),
-            "ended": _instant(self.ended or time.time()),
+            "started": _iso_time(self.started),
+            "ended": _iso_time(self.ended or time.time()),
         }
 
     def metrics(self) -> bytes:
@@ -141,11 +141,15 @@ class ExitReport:
             ("run_end_timestamp_seconds", "When the run ended.", [({}, ended)]),
             ("run_exit_code", "Exit code of the run.", [({}, self.exit_code)]),
             ("run_ending", "How the run ended.", [({"ending": self.ending}, 1)]),
-            ("objects", "Objects found, by outcome.", _by("outcome", counts.outcomes)),
+            ("objects", "Objects found, by outcome.", _samples_by("outcome", counts.outcomes)),
             ("source_bytes", "Bytes of the objects found.", [({}, counts.source_bytes)]),
             ("released_bytes", "Bytes of the objects released.", [({}, counts.released_bytes)]),
-            ("dropped_objects", "Objects dropped, by rule.", _by("rule", rules["dropped"])),
-            ("quarantined_objects", "Objects in quarantine, by rule.", _by("rule", rules["quarantined"])),
+            ("dropped_objects", "Objects dropped, by rule.", _samples_by("rule", rules["dropped"])),
+            (
+                "quarantined_objects",
+                "Objects in quarantine, by rule.",
+                _samples_by("rule", rules["quarantined"]),
+            ),
             ("stage_wall_seconds", "Wall time of a stage.", [(of, one.wall_seconds) for of, one in stages]),
             ("stage_cpu_seconds", "CPU time, all processes.", [(of, one.cpu_seconds) for of, one in stages]),
             ("stage_objects", "Objects a stage handled.", [(of, one.objects) for of, one in stages]),
@@ -154,11 +158,11 @@ class ExitReport:
         return render(common, families)
 
 
-def _by(label: str, counts: dict[str, int]) -> list[tuple[dict[str, str], float]]:
+def _samples_by(label: str, counts: dict[str, int]) -> list[tuple[dict[str, str], float]]:
     return [({label: name}, count) for name, count in counts.items()]
 
 
-def _instant(seconds: float) -> str:
+def _iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -193,7 +193,7 @@ _EXACT = {
     ),
     "duplicate-registry": ("An earlier release contains it already.", "Leave it out of this export."),
 }
-_ENDINGS = {
+_SUFFIXES = {
     "-structure": _NOT_INTACT,
     "-truncated": _NOT_INTACT,
     "-loop": _NOT_INTACT,
@@ -204,7 +204,7 @@ _ENDINGS = {
     "-not-supported": _FORM,
     "-syntax": _PIXELS,
 }
-_BEGINNINGS = {
+_PREFIXES = {
     "audit:": (
         "After cleaning, the audit found data in it that must not be released.",
         "Leave it out, and report the rule and the kind of object.",
@@ -225,10 +225,10 @@ def reason_for(rule: str) -> tuple[str, str]:
     """Return why a rule quarantines an object, and what can be done, each as one sentence."""
     if rule in _EXACT:
         return _EXACT[rule]
-    for ending, told in _ENDINGS.items():
+    for ending, told in _SUFFIXES.items():
         if f"-{rule}".endswith(ending):
             return told
-    for beginning, told in _BEGINNINGS.items():
+    for beginning, told in _PREFIXES.items():
         if rule.startswith(beginning):
             return told
     return "It could not be proved clean under this rule.", "Leave it out, or correct it in the archive."

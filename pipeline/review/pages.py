@@ -23,7 +23,7 @@ from medsanitize.pipeline.review.review_decisions import (
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
 from medsanitize.pipeline.runtime.workspace import workspace_of
-from medsanitize.pipeline.state.database import State, translated
+from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.decisions import sampled_object
 from medsanitize.pipeline.state.findings import finding_groups
 from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
@@ -44,18 +44,18 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import ReviewItem
 
 # Maximum number of review items on a page.
-CARDS = 250
+MAX_CARDS = 250
 # Maximum total length of a page's pictures and texts, in characters.
-CHARACTERS = 10 * 2**20
+MAX_CHARACTERS = 10 * 2**20
 # Maximum number of pages at once; further items follow when these are decided.
-PAGES = 20
-_REFUSALS = 1_000
+MAX_PAGES = 20
+_MAX_QUARANTINE_ENTRIES = 1_000
 _CHOICES = (
     ("blank", "Blank or cut it"),
     ("keep", "Keep it unchanged"),
     ("quarantine", "Quarantine it"),
 )
-_LOOKED = (("release", "Release it"), ("quarantine", "Quarantine it"))
+_SAMPLE_CHOICES = (("release", "Release it"), ("quarantine", "Quarantine it"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Review:
     left_out: int
 
 
-@translated()
+@translated_errors()
 def make_review(policy: Policy, cancellation: Cancellation | None = None, command: str = "") -> Review:
     """Write the pages of a review into the state folder (mode 0600), replacing earlier ones.
 
@@ -94,10 +94,10 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         The state is damaged.
     """
     with _opened(policy) as (state, subkeys):
-        ending, digest = _judged(state, policy)
+        ending, digest = _staged_ending(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
-        parts = list(islice(_parts(chain(findings, _item_cards(state, names))), PAGES))
-        looks = _look(state, policy, subkeys, ending, digest, cancellation or Cancellation())
+        parts = list(islice(_parts(chain(findings, _item_cards(state, names))), MAX_PAGES))
+        looks = _preview_sample(state, policy, subkeys, ending, digest, cancellation or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         workspace = workspace_of(policy)
@@ -105,7 +105,7 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
         # The ID covers all items, also those on no page: decisions on an outdated page are rejected.
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
-        told = _left_out(state, beyond)
+        told = _omission_notes(state, beyond)
         remove_pages(workspace)
         for number, part in enumerate(parts, start=1):
             page = ReviewPage(
@@ -120,7 +120,7 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
                 review_items=tuple(part),
                 left_out=told if number == len(pages) else (),
             )
-            _write(pages[number - 1], render_review_page(_with_the_rest(page, state, looks)))
+            _write(pages[number - 1], render_review_page(_complete_first_page(page, state, looks)))
         if ending != "published":
             approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
@@ -129,7 +129,7 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + count_left_out(state))
 
 
-@translated()
+@translated_errors()
 def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
     """Apply decisions; the next run follows them.
 
@@ -174,7 +174,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
             state.close()
 
 
-def _judged(state: State, policy: Policy) -> tuple[str, str]:
+def _staged_ending(state: State, policy: Policy) -> tuple[str, str]:
     """Return the ending of the run, and the digest of what it staged."""
     judged = JUDGED.load(state)
     if judged is None:
@@ -222,7 +222,7 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     size = 0
     for card in cards:
         weight = len(card.text) + len(card.before) + len(card.after)
-        if part and (len(part) == CARDS or size + weight > CHARACTERS):
+        if part and (len(part) == MAX_CARDS or size + weight > MAX_CHARACTERS):
             yield part
             part, size = [], 0
         part.append(card)
@@ -230,7 +230,7 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     yield part
 
 
-def _look(
+def _preview_sample(
     state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, cancellation: Cancellation
 ) -> list[ObjectPreview]:
     """Preview staged or published objects; none if the run was refused or published to a store."""
@@ -250,22 +250,22 @@ def _look(
         return preview_objects(state, engine, root, numbers)
 
 
-def _with_the_rest(page: ReviewPage, state: State, looks: Sequence[ObjectPreview]) -> ReviewPage:
+def _complete_first_page(page: ReviewPage, state: State, looks: Sequence[ObjectPreview]) -> ReviewPage:
     """Add quarantine, sample and counts to the first page."""
     if page.number > 1:
         return page
     quarantined = rule_counts(state, "quarantined")
     return replace(
         page,
-        sample=tuple(_look_card(state, look) for look in looks),
-        refusals=tuple(_refusals(state)),
+        sample=tuple(_preview_card(state, look) for look in looks),
+        refusals=tuple(_quarantine_entries(state)),
         reasons={rule: reason_for(rule) for rule in quarantined},
         quarantined=quarantined,
         counts={**outcome_counts(state), "in the sample": len(looks)},
     )
 
 
-def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
+def _preview_card(state: State, look: ObjectPreview) -> ReviewCard:
     found = sampled_object(state, look.id)
     notes = (
         look.missing,
@@ -279,7 +279,7 @@ def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
         id=f"object-{look.id}",
         rule="sample",
         title=f"{modality} of {look.path.split('/')[1]}",
-        choices=_LOOKED,
+        choices=_SAMPLE_CHOICES,
         text=look.path,
         note=" ".join(filter(None, notes)),
         after=data_uri(look.picture),
@@ -287,10 +287,10 @@ def _look_card(state: State, look: ObjectPreview) -> ReviewCard:
     )
 
 
-def _refusals(state: State) -> Iterator[QuarantineEntry]:
+def _quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
     """Yield quarantined objects with the paths of their sources, some of every rule."""
     rules = rule_counts(state, "quarantined")
-    share = max(10, _REFUSALS // max(len(rules), 1))
+    share = max(10, _MAX_QUARANTINE_ENTRIES // max(len(rules), 1))
     for rule in rules:
         for one in quarantined_sources(state, rule, share):
             # A path may not be valid UTF-8, but the page must be.
@@ -298,7 +298,7 @@ def _refusals(state: State) -> Iterator[QuarantineEntry]:
             yield QuarantineEntry(path, one.location, rule)
 
 
-def _left_out(state: State, beyond: int) -> tuple[str, ...]:
+def _omission_notes(state: State, beyond: int) -> tuple[str, ...]:
     told = []
     if beyond:
         told.append(f"{beyond:,} more review items follow when these are decided.")

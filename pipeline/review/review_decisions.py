@@ -12,20 +12,22 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.requeue import invalidate_decisions
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import (
-    concerned_by_finding,
-    concerned_by_item,
-    concerned_by_object,
     decisions_digest,
     store_decision,
+    targets_of_finding,
+    targets_of_item,
+    targets_of_object,
 )
 from medsanitize.pipeline.state.findings import finding_kinds
 from medsanitize.pipeline.state.reset import count_requeued, mark_requeued
 from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
 
 FORMAT = 1
-_LARGEST = 16 * 2**20
+_MAX_FILE_BYTES = 16 * 2**20
 _MEMBERS = {"version", "page", "approve", "decisions"}
-_ITEM = re.compile(r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})")
+_ITEM_NAME = re.compile(
+    r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
+)
 # Allowed decisions by kind of item.
 VERDICTS = {
     "item": ("keep", "blank", "quarantine"),
@@ -54,34 +56,34 @@ def read_decisions(file: Path) -> dict[str, Any]:
         The file is not valid.
     """
     try:
-        if file.stat().st_size > _LARGEST:
-            raise _unusable()
-        found = json.loads(file.read_bytes(), object_pairs_hook=_members)
+        if file.stat().st_size > _MAX_FILE_BYTES:
+            raise _invalid_file()
+        found = json.loads(file.read_bytes(), object_pairs_hook=_unique_members)
     except (OSError, ValueError, RecursionError):
-        raise _unusable() from None
+        raise _invalid_file() from None
     # repr, because 1 == True == 1.0.
     if not isinstance(found, dict) or set(found) != _MEMBERS or repr(found["version"]) != repr(FORMAT):
-        raise _unusable()
+        raise _invalid_file()
     approve, decisions = found["approve"], found["decisions"]
     if not isinstance(found["page"], str) or not (approve is None or isinstance(approve, str)):
-        raise _unusable()
+        raise _invalid_file()
     if not isinstance(decisions, dict):
-        raise _unusable()
+        raise _invalid_file()
     for item, verdict in decisions.items():
-        match = _ITEM.fullmatch(item)
+        match = _ITEM_NAME.fullmatch(item)
         if match is None or match.lastgroup is None or verdict not in VERDICTS[match.lastgroup]:
-            raise _unusable()
+            raise _invalid_file()
     return found
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError
     return members
 
 
-def _unusable() -> UsageError:
+def _invalid_file() -> UsageError:
     return UsageError(
         "The file does not contain decisions of a review",
         "Pass the file that the review page saved, unchanged",
@@ -130,13 +132,13 @@ def _record(state: State, item: str, verdict: str) -> None:
     """Store one decision for every object it applies to, and requeue them if it changes anything."""
     kind, _, name = item.rpartition("-")
     if kind == "object":
-        concerned = concerned_by_object(state, int(name))
+        concerned = targets_of_object(state, int(name))
     elif kind == "finding":
         kinds = finding_kinds(state)
         location, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
-        concerned = concerned_by_finding(state, location, rule)
+        concerned = targets_of_finding(state, location, rule)
     else:
-        concerned = concerned_by_item(state, bytes.fromhex(name))
+        concerned = targets_of_item(state, bytes.fromhex(name))
     if not concerned:
         raise UsageError(
             "A decision refers to an item that is not on the page", "Pass the file as it was saved"

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # Objects in the sample, and maximum number of objects that changed after a review.
 SIZE = 24
-_EDGE = 512
-_ROWS = 300
-_VALUE = 160
-_LARGEST_FRAME = 2**28
+_PREVIEW_EDGE = 512
+_MAX_ROWS = 300
+_MAX_VALUE_LENGTH = 160
+_MAX_FRAME_BYTES = 2**28
 _NO_PICTURE = "It has no image, or none that can be decoded."
 
 
@@ -73,16 +73,16 @@ def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[
 
 def preview_batch(_: Worker, batch: Sequence[tuple[int, str, str]]) -> list[ObjectPreview]:
     """Preview a batch of released objects."""
-    return [_look(number, path, Path(root) / path) for number, path, root in batch]
+    return [_preview_object(number, path, Path(root) / path) for number, path, root in batch]
 
 
-def _look(number: int, path: str, file: Path) -> ObjectPreview:
+def _preview_object(number: int, path: str, file: Path) -> ObjectPreview:
     header: tuple[tuple[int, str, str, str, str], ...] = ()
     try:
         if file.suffix == ".dcm":
             from pydicom import dcmread
 
-            header = tuple(islice(_rows(dcmread(file, defer_size=1024)), _ROWS))
+            header = tuple(islice(_rows(dcmread(file, defer_size=1024)), _MAX_ROWS))
             picture = _jpeg(*_middle_frame(file))
         else:
             picture = _thumbnail(file)
@@ -105,7 +105,13 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
         else:
             many = element.VM > 1 and element.VR not in ("LT", "ST", "UT")
             text = "\\".join(map(str, element.value)) if many else str(element.value)
-            yield depth, tag, element.name, element.VR, text[:_VALUE] + ("…" if len(text) > _VALUE else "")
+            yield (
+                depth,
+                tag,
+                element.name,
+                element.VR,
+                text[:_MAX_VALUE_LENGTH] + ("…" if len(text) > _MAX_VALUE_LENGTH else ""),
+            )
 
 
 def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
@@ -115,7 +121,7 @@ def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
 
     head = dcmread(file, stop_before_pixels=True)
     samples = int(head.get("SamplesPerPixel", 1)) * int(head.Rows) * int(head.Columns)
-    if samples > _LARGEST_FRAME:
+    if samples > _MAX_FRAME_BYTES:
         raise ValueError("too large to show")
     frame = pixel_array(file, index=int(head.get("NumberOfFrames") or 1) // 2)
     if head.PhotometricInterpretation == "PALETTE COLOR":
@@ -140,13 +146,13 @@ def _thumbnail(file: Path) -> bytes:
     from PIL import Image
 
     with Image.open(file) as image:
-        if image.width * image.height > _LARGEST_FRAME:
+        if image.width * image.height > _MAX_FRAME_BYTES:
             raise ValueError("too large to show")
         return _encoded(image.convert("RGB"))
 
 
 def _encoded(image: Any) -> bytes:
-    image.thumbnail((_EDGE, _EDGE))
+    image.thumbnail((_PREVIEW_EDGE, _PREVIEW_EDGE))
     stream = BytesIO()
     image.save(stream, "JPEG", quality=82)
     return stream.getvalue()

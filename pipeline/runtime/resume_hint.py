@@ -12,7 +12,7 @@ from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.progress import Cancelled
 
 # The part of an error hint that says what the same command does, for runs with a state.
-GOES_ON: Final = "it resumes where it stopped"
+RESUMES: Final = "it resumes where it stopped"
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def restart_hint(workspace: Workspace) -> Iterator[None]:
         yield
     except EnvironmentFailure as failure:
         remedy = failure.remedy
-        failure.remedy = remedy.replace(GOES_ON, told) if GOES_ON in remedy else f"{remedy}: {told}"
+        failure.remedy = remedy.replace(RESUMES, told) if RESUMES in remedy else f"{remedy}: {told}"
         # Pickling rebuilds an exception from its args.
         failure.args = (failure.what, failure.remedy)
         raise

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 BATCH = 64
-_NOTHING = (0.0, 0.0, 0.0, 0.0)
+_NO_SCANS = (0.0, 0.0, 0.0, 0.0)
 """Region of a macro image that is kept if the policy drops macros: none; the image is black."""
 
 
@@ -174,10 +174,10 @@ def audit_objects(
     for result in engine.map(
         audit_batch, batches(_targets(rules, state, context.subkeys), BATCH), isolate=apart
     ):
-        audited = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
+        audited = [_worker_died(result.item)] if isinstance(result, WorkerCrashed) else result
         gone += [one.id for one in audited if one.gone]
         store_audit(state, audited)
-        state.wrote(len(audited))
+        state.count_written(len(audited))
         on_objects(len(audited))
     state.commit()
     if gone:
@@ -249,7 +249,7 @@ def allowed_dates(
     return frozenset(date for date in moved | first if date)
 
 
-def _died(target: Target) -> Audited:
+def _worker_died(target: Target) -> Audited:
     # A file that crashes the reader was not audited, so it counts as a finding.
     return Audited(target.id, (("file", "audit:worker-died"),), -1, None)
 
@@ -271,7 +271,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     search, staging = worker.search, worker.setup.staging
     if search is None or staging is None:
         raise RuntimeError("the audit was not equipped")
-    if _is_gone(staging, target):
+    if _is_missing(staging, target):
         return Audited(target.id, (), -1, None, gone=True)
     try:
         if target.slide is not None:
@@ -280,7 +280,9 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
             return _audit_raster(target, staging, search)
         parsed = read(staging / target.path)
         subject = target.subject
-        findings = audit_parsed(parsed, own=subject.own, search=search, expected=_expected(worker, target))
+        findings = audit_parsed(
+            parsed, own=subject.own, search=search, expected=_expected_values(worker, target)
+        )
         digest = pixel_digest(parsed) if target.native else None
         tiles = frames_digest(parsed) if target.native is False else None
     except MalformedFile as problem:
@@ -297,7 +299,7 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
 
 
-def _is_gone(staging: Path, target: Target) -> bool:
+def _is_missing(staging: Path, target: Target) -> bool:
     """Whether a file of an object is missing from an existing staging folder."""
     parts = target.slide.parts if target.slide else target.parts
     stem = target.path.removesuffix(parts[0].name) if parts else target.path
@@ -321,7 +323,7 @@ def _audit_slide(
     from medsanitize.verifiers.leaks.slide_audit import StagedSlide, read_slide
 
     rules = worker.setup.policy.wsi
-    kept, part = rules.tile_metadata == "keep", _NOTHING if rules.macro == "drop" else rules.macro.keep
+    kept, part = rules.tile_metadata == "keep", _NO_SCANS if rules.macro == "drop" else rules.macro.keep
     try:
         with (
             open_source_files(slide.sources, worker.seal, slide.stamp) as contents,
@@ -338,7 +340,7 @@ def _audit_slide(
     return Audited(target.id, found, 1 if tiles else -1, whole, tuple(scans))
 
 
-def _expected(worker: Worker, target: Target) -> Expected:
+def _expected_values(worker: Worker, target: Target) -> Expected:
     from medsanitize.verifiers.leaks.dicom_conformance import Expected
 
     policy = worker.setup.policy

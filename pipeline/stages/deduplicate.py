@@ -155,7 +155,7 @@ def settle_contests(state: State, duplicates: FindingAction, staging: Path | Non
         with state.transaction():
             index_pseudonyms(state)
             for sop in contested_uids(state):
-                _settle_one(state, duplicates, sop)
+                _settle_contest(state, duplicates, sop)
             # Two sources mapped to one pseudonym would overwrite each other's file.
             quarantine_equal_pseudonyms(state)
             CONTESTS_SETTLED.set(state)
@@ -164,7 +164,7 @@ def settle_contests(state: State, duplicates: FindingAction, staging: Path | Non
         remove_unreleased(state, staging)
 
 
-def _settle_one(state: State, duplicates: FindingAction, sop: bytes) -> None:
+def _settle_contest(state: State, duplicates: FindingAction, sop: bytes) -> None:
     found = contenders(state, sop)
     released = [one.id for one in found if one.outcome == "released"]
     equal = len(released) == len(found) and len({one.sha256 for one in found}) == 1
@@ -183,10 +183,10 @@ def _name_survivors(state: State, staging: Path) -> None:
     for survivors in unnamed_survivors(state):
         for one in survivors:
             for path in all_paths(one.names, one.parts):
-                _name(staging / contested_path(path, one.id), staging / path, one.names)
+                _move_into_place(staging / contested_path(path, one.id), staging / path, one.names)
 
 
-def _name(waiting: Path, target: Path, names: Sequence[str]) -> None:
+def _move_into_place(waiting: Path, target: Path, names: Sequence[str]) -> None:
     with storage_errors():
         # Already moved by an interrupted run.
         if not waiting.exists():
@@ -218,7 +218,7 @@ def digest_compressed(state: State, engine: Engine, on_objects: Advance = lambda
         # A crashed decoder is no statement about the pixels: the check has the value not_run.
         digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, WorkerCrashed) else result
         store_pixel_digests(state, digests)
-        state.wrote(len(digests))
+        state.count_written(len(digests))
         on_objects(len(digests))
     state.commit()
 
@@ -348,11 +348,11 @@ def _judge_registry(state: State, verdict: FindingAction, earlier: EarlierReleas
     older = [entry.version for entry in prior if entry.version != earlier.version]
     found = RegistryResult(older[-1] if older else None)
     if verdict != "ignore":
-        found = _against_registry(state, earlier, verdict, found)
+        found = _compare_with_registry(state, earlier, verdict, found)
     REGISTRY.store(state, found)
 
 
-def _against_registry(
+def _compare_with_registry(
     state: State, earlier: EarlierReleases, verdict: FindingAction, result: RegistryResult
 ) -> RegistryResult:
     registry = earlier.registry

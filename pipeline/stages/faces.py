@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from medsanitize.sanitize.faces.frame_geometry import FramePlane
     from medsanitize.sanitize.faces.read_header import SliceHeader
 
-MOST_SLICES = 30_000
+MAX_SLICES = 30_000
 """Maximum number of objects that are read per series; a larger one is not a series of one head."""
 _UNDECODABLE = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
@@ -157,7 +157,7 @@ def judge_faces(state: State, engine: Engine, on_objects: Advance = lambda _: No
             for name, count, face in result:
                 store_face(state, name, face)
                 on_objects(count)
-        state.wrote(1)
+        state.count_written(1)
     FACES_JUDGED.set(state)
     state.commit()
 
@@ -220,7 +220,7 @@ def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterat
     """Store the verdicts that geometry gives, and yield the series whose pixels must be read."""
     for name in pending_series(state):
         series = _series(state, name)
-        settled = None if series is None else _by_geometry(series)
+        settled = None if series is None else _judge_by_geometry(series)
         if series is None or settled is not None:
             store_face(state, name, settled or SeriesFace("none"))
             on_objects(len(series.slices) if series else 0)
@@ -230,7 +230,7 @@ def _series_to_decode(state: State, on_objects: Callable[[int], None]) -> Iterat
 
 def _series(state: State, name: bytes) -> Series | None:
     """Return the pending objects of a series, or None."""
-    stored = pending_slices(state, name, MOST_SLICES + 1)
+    stored = pending_slices(state, name, MAX_SLICES + 1)
     if not stored:
         return None
     slices, modalities, elsewhere = [], set(), True
@@ -245,9 +245,9 @@ def _series(state: State, name: bytes) -> Series | None:
     return Series(name, modality, elsewhere, tuple(slices))
 
 
-def _by_geometry(series: Series) -> SeriesFace | None:
+def _judge_by_geometry(series: Series) -> SeriesFace | None:
     """Return the verdict that follows from geometry only, or None."""
-    if len(series.slices) > MOST_SLICES:
+    if len(series.slices) > MAX_SLICES:
         return SeriesFace("uncut")
     if any(one.plane is None for one in series.slices):
         several = sum(one.frames for one in series.slices) >= LEAST_SLICES

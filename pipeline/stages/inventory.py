@@ -42,12 +42,12 @@ from medsanitize.sanitize.context import Inspection, KnownValue
 
 BATCH = 64
 _SANITIZED = frozenset(["dicom", "raster", "slide"])
-_SETTLED = {"drop": "dropped", "quarantine": "quarantined"}
-_UNREAD = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-in-part"}
+_ACTION_OUTCOMES = {"drop": "dropped", "quarantine": "quarantined"}
+_UNREAD_RULES = {"unlisted": "unreadable", "absent": "not-at-peer", "short": "listed-in-part"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InventoriedObject:
     """What a worker says of one object: a row, its patient's row and identifiers, its place, all sealed."""
 
     row: InventoryRow
@@ -112,11 +112,11 @@ def take_inventory(
     digest = _WalkDigest(state)
     walked = _numbered(items, digest, known_prefix)
     for result in engine.map(peek_batch, batches(walked, BATCH)):
-        seen = [_died(state, result.item)] if isinstance(result, WorkerCrashed) else result
+        seen = [_worker_died(state, result.item)] if isinstance(result, WorkerCrashed) else result
         _store(state, seen)
         on_objects(len(seen))
         PARTIAL_WALK.store(state, Walk(seen[-1].row.id + 1, digest.at(seen[-1].row.id)))
-        state.wrote(len(seen))
+        state.count_written(len(seen))
     WALK.store(state, Walk(digest.count, digest.final()))
     state.commit()
     return digest.count
@@ -181,30 +181,32 @@ def _numbered(items: Iterator[SourceEntry], digest: _WalkDigest, skip: int) -> I
             yield number, found
 
 
-def _store(state: State, seen: Sequence[Seen]) -> None:
+def _store(state: State, seen: Sequence[InventoriedObject]) -> None:
     add_objects(state, [one.row for one in seen])
     add_patients(state, [one.patient for one in seen if one.patient is not None])
     add_known(state, [entry for one in seen for entry in one.known])
     add_slices(state, [one.slice for one in seen if one.slice is not None])
 
 
-def _died(state: State, item: Item) -> Seen:
+def _worker_died(state: State, item: Item) -> InventoriedObject:
     number, found = item
     seal = state.seal
     size = sum(one.size for one in found.files)
     stamp, paths = stamp_of(seal, found), sealed_paths(seal, found)
-    return Seen(InventoryRow(number, size, stamp, "unreadable", paths, "quarantined", "worker-died"))
+    return InventoriedObject(
+        InventoryRow(number, size, stamp, "unreadable", paths, "quarantined", "worker-died")
+    )
 
 
 # -- in the workers -----------------------------------------------------------------------
 
 
-def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[Seen]:
+def peek_batch(worker: Worker, batch: Sequence[Item]) -> list[InventoriedObject]:
     """Inspect a batch of objects."""
     return [_peek_one(worker, number, found) for number, found in batch]
 
 
-def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
+def _peek_one(worker: Worker, number: int, found: SourceEntry) -> InventoriedObject:
     from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
     from medsanitize.sanitize.faces.read_header import read_slice
     from medsanitize.sanitize.raster.raster_sanitizer import inspect_raster
@@ -215,15 +217,15 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
     mark, size = stamp_of(seal, found), sum(one.size for one in found.files)
     sealed = sealed_paths(seal, found)
 
-    def settled(kind: str, outcome: str, rule: str) -> Seen:
-        return Seen(InventoryRow(number, size, mark, kind, sealed, outcome, rule))
+    def ruled_out(kind: str, outcome: str, rule: str) -> InventoriedObject:
+        return InventoriedObject(InventoryRow(number, size, mark, kind, sealed, outcome, rule))
 
     if found.sort == "link":
-        return settled("link", "dropped", "link-not-followed")
+        return ruled_out("link", "dropped", "link-not-followed")
     if found.sort == "special":
-        return settled("special", "dropped", "not-an-image")
-    if found.sort in _UNREAD:
-        return settled("unreadable", "quarantined", _UNREAD[found.sort])
+        return ruled_out("special", "dropped", "not-an-image")
+    if found.sort in _UNREAD_RULES:
+        return ruled_out("unreadable", "quarantined", _UNREAD_RULES[found.sort])
     try:
         with open_new_source(found, seal) as (contents, size, mark):
             content, view = contents[0], slide_view(tuple(one.path for one in found.files), contents)
@@ -242,23 +244,23 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
             elif seen.kind in _SANITIZED and not key:
                 key = sha256(content).hexdigest()
     except SourceProblem as problem:
-        return settled("unreadable", "quarantined", problem.rule)
+        return ruled_out("unreadable", "quarantined", problem.rule)
     except MedsanitizeError:
         raise
     except Exception:  # noqa: BLE001  a defect must neither release an object nor stop the run
-        return settled("unreadable", "quarantined", "internal-error")
+        return ruled_out("unreadable", "quarantined", "internal-error")
     if seen.kind in ("dicomdir", "not-an-image"):
-        return settled(seen.kind, "dropped", "not-an-image")
-    if seen.kind == "slide" and policy.wsi.action in _SETTLED:
-        return settled("slide", _SETTLED[policy.wsi.action], "slide")
+        return ruled_out(seen.kind, "dropped", "not-an-image")
+    if seen.kind == "slide" and policy.wsi.action in _ACTION_OUTCOMES:
+        return ruled_out("slide", _ACTION_OUTCOMES[policy.wsi.action], "slide")
     if found.parts and seen.kind in _SANITIZED - {"slide"}:
-        return settled("unreadable", "quarantined", "slide-not-supported")
-    if seen.kind == "raster" and policy.raster.action in _SETTLED:
-        return settled("raster", _SETTLED[policy.raster.action], "raster-image")
+        return ruled_out("unreadable", "quarantined", "slide-not-supported")
+    if seen.kind == "raster" and policy.raster.action in _ACTION_OUTCOMES:
+        return ruled_out("raster", _ACTION_OUTCOMES[policy.raster.action], "raster-image")
     if seen.kind == "raster" and (found.near_slide or is_slide_part(found.path)):
-        return settled("unreadable", "quarantined", "slide-not-supported")
+        return ruled_out("unreadable", "quarantined", "slide-not-supported")
     if seen.kind not in _SANITIZED:
-        return settled("unreadable", "quarantined", seen.rule or "unreadable")
+        return ruled_out("unreadable", "quarantined", seen.rule or "unreadable")
     sop = seal.name("sop", key) if seen.sop_uid else seal.name("content", key)
     patient, study, patient_row = _names(worker, seen, sop)
     # Which of two patients an object shows cannot be decided here.
@@ -268,7 +270,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> Seen:
     row = InventoryRow(number, size, mark, seen.kind, sealed, outcome, rule, patient, study, sop, identified)
     owners = (patient, study) if study else (patient,)
     place = slice_row(seal, number, patient, study, header) if header else None
-    return Seen(row, patient_row, _new_known(worker, owners, seen.known), place)
+    return InventoriedObject(row, patient_row, _new_known(worker, owners, seen.known), place)
 
 
 def _names(worker: Worker, seen: Inspection, sop: bytes) -> tuple[bytes, bytes, PatientRow | None]:
@@ -290,5 +292,5 @@ def _new_known(
     return tuple(
         known_row(worker.seal, owner, one.category, one.value)
         for owner in owners
-        for one in worker.not_sent_lately(owner, known)
+        for one in worker.filter_recently_sent(owner, known)
     )

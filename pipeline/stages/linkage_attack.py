@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
     from numpy.typing import NDArray
 
-MOST: Final = 2_000
+MAX_IMAGES: Final = 2_000
 """Maximum number of images per modality: of the release, and of other patients in earlier releases."""
 # Fixed, so that the same release gives the same sample and the same report.
 _SEED: Final = 2023
@@ -117,10 +117,10 @@ def worst_links(state: State) -> tuple[Rate | None, Rate | None, int]:
     found = attacks_of(state)
     others = found.with_others()
     slides = [one.rate for one in found.made if one.modality == "slide"]
-    return _worst(others.values()), _worst(slides), found.left(others)
+    return _highest_rate(others.values()), _highest_rate(slides), found.left(others)
 
 
-def _worst(rates: Iterable[Rate]) -> Rate | None:
+def _highest_rate(rates: Iterable[Rate]) -> Rate | None:
     """Return the highest rate: any link ranks above no link, then the higher upper bound."""
     return max(rates, key=lambda rate: (rate.errors > 0, rate.upper), default=None)
 
@@ -132,12 +132,12 @@ def _attacks(section: Overlap, earlier: EarlierReleases, ours: DatasetFingerprin
     everybody = len(ours.names)
     for modality, vectors in ours.vectors.items():
         # Only a patient with two images can be linked within the release.
-        rows = _drawn(vectors.patients, np.bincount(vectors.patients, minlength=everybody) > 1)
+        rows = _sample_patients(vectors.patients, np.bincount(vectors.patients, minlength=everybody) > 1)
         own = pool_similarities(vectors.first[rows], vectors.patients[rows], None, None)
         if len(own.patients):
             yield Attacked(modality.value, "itself", linkage_rate(own))
     drawn = {
-        modality: _drawn(vectors.patients, np.zeros(everybody, bool))
+        modality: _sample_patients(vectors.patients, np.zeros(everybody, bool))
         for modality, vectors in ours.vectors.items()
     }
     known = {
@@ -151,8 +151,8 @@ def _attacks(section: Overlap, earlier: EarlierReleases, ours: DatasetFingerprin
             yield Attacked(modality.value, "earlier releases", linkage_rate(other))
 
 
-def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Sample patients with all their images, up to `MOST` images.
+def _sample_patients(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Sample patients with all their images, up to `MAX_IMAGES` images.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ def _drawn(patients: NDArray[np.int64], sooner: NDArray[np.bool_]) -> NDArray[np
     order = np.random.default_rng(_SEED).permutation(np.flatnonzero(counts))
     # Stable, so that the random order holds within both groups.
     order = order[np.argsort(~sooner[order], kind="stable")]
-    fitting = int(np.searchsorted(np.cumsum(counts[order]), MOST, side="right"))
-    return np.flatnonzero(np.isin(patients, order[: max(1, fitting)]))[:MOST]
+    fitting = int(np.searchsorted(np.cumsum(counts[order]), MAX_IMAGES, side="right"))
+    return np.flatnonzero(np.isin(patients, order[: max(1, fitting)]))[:MAX_IMAGES]
 
 
 def _earlier_images(
@@ -184,7 +184,7 @@ def _earlier_images(
 ) -> dict[Modality, tuple[NDArray[np.float32], NDArray[np.int64]]]:
     """Return vectors and patient numbers of images in earlier releases, by modality.
 
-    All images of the patients in ``known`` are returned, with the numbers given there, and up to `MOST`
+    All images of the patients in ``known`` are returned, with the numbers given there, and up to `MAX_IMAGES`
     images of other patients, with numbers from ``first_free`` on.
     """
     import numpy as np
@@ -206,7 +206,7 @@ def _earlier_images(
         if number is None:
             # Images of other patients are distractors: without them linking would look too easy.
             strangers[modality] += 1
-            if strangers[modality] > MOST:
+            if strangers[modality] > MAX_IMAGES:
                 continue
             number = first_free + numbers.setdefault(image.patient, len(numbers))
         kept.setdefault(modality, []).append((number, fingerprint.embedding))
@@ -222,7 +222,7 @@ def attack_gate(state: State) -> GateSummary:
     if not found.made:
         return _NO_LINKS if found.images else _NOT_RUN
     bounded = all(not one.rate.errors and one.rate.upper <= MOST_LINKED for one in found.made)
-    told, left = [one.told for one in found.made], found.left({one.modality for one in found.made})
+    told, left = [one.sentence for one in found.made], found.left({one.modality for one in found.made})
     told += [f"Images in no attack: {left:,}."] if left else []
     told.append("Another attack may link more.")
     return GateSummary("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))

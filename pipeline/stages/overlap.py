@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 BATCH: Final = 16
 RULE: Final = "overlap"
 _PURPOSE: Final = b"fingerprint"
-_LENGTHS: Final = struct.Struct("<III")
+_HEADER: Final = struct.Struct("<III")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def fingerprint_staged(
     from medsanitize.pipeline.engines.fingerprint_workers import DIED
     from medsanitize.verifiers.reid.overlap.models import open_models
 
-    _forget_other_models(state, open_models(paths_of(section)).identity)
+    _clear_other_models(state, open_models(paths_of(section)).identity)
     for result in engine.map(
         fingerprint_staged_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True
     ):
@@ -170,12 +170,12 @@ def fingerprint_staged(
             else result
         )
         store_fingerprints(state, rows)
-        state.wrote(len(rows))
+        state.count_written(len(rows))
         on_objects(len(rows))
     state.commit()
 
 
-def _forget_other_models(state: State, identity: str) -> None:
+def _clear_other_models(state: State, identity: str) -> None:
     if FINGERPRINTED_BY.load(state) != identity:
         with state.transaction():
             clear_fingerprints(state)
@@ -208,7 +208,7 @@ def _packed(fingerprint: ImageFingerprint) -> bytes:
         b"" if one is None else one.astype("<f4").tobytes()
         for one in (fingerprint.embedding, fingerprint.verification_embedding)
     ]
-    return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+    return _HEADER.pack(*map(len, parts)) + b"".join(parts)
 
 
 def _unpacked(state: State, problem: str, modality: str | None, value: bytes | None) -> ImageFingerprint:
@@ -219,7 +219,7 @@ def _unpacked(state: State, problem: str, modality: str | None, value: bytes | N
     if value is None:
         return ImageFingerprint(problem=problem)
     content = state.seal.open(value, _PURPOSE)
-    lengths, parts, start = _LENGTHS.unpack_from(content), [], _LENGTHS.size
+    lengths, parts, start = _HEADER.unpack_from(content), [], _HEADER.size
     for length in lengths:
         parts.append(content[start : start + length])
         start += length
@@ -261,9 +261,9 @@ def judge_overlap(context: RunContext, section: Overlap, earlier: EarlierRelease
     """
     state, workspace = context.state, context.workspace
     if not OVERLAP_JUDGED.is_set(state):
-        found = _found(context, section, earlier)
+        found = _compare_releases(context, section, earlier)
         with state.transaction():
-            _act(state, section, found)
+            _apply_action(state, section, found)
             OVERLAP_JUDGED.set(state)
         # The table links patients across releases, so an anonymous run must not leave it.
         if found is not None and not workspace.anonymous:
@@ -278,7 +278,7 @@ def _write_pairs(workspace: Workspace, found: Found) -> None:
         write_pairs(found, workspace.pairs)
 
 
-def _found(context: RunContext, section: Overlap, earlier: EarlierReleases) -> Found | None:
+def _compare_releases(context: RunContext, section: Overlap, earlier: EarlierReleases) -> Found | None:
     """Compare with each earlier release; return None if there is none."""
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
     from medsanitize.verifiers.reid.overlap.models import open_models
@@ -290,7 +290,7 @@ def _found(context: RunContext, section: Overlap, earlier: EarlierReleases) -> F
     models = open_models(paths_of(section))
     ours = release_fingerprint(context.state, folder)
     theirs = [
-        _theirs(earlier, folder, models, entry, f"earlier release {number}")
+        _earlier_fingerprint(earlier, folder, models, entry, f"earlier release {number}")
         for number, entry in enumerate(entries, 1)
     ]
     given = calibrations_of(section.calibration, models)
@@ -309,7 +309,7 @@ def release_fingerprint(state: State, folder: Path) -> DatasetFingerprint:
     return collect_fingerprints("this release", rows, {}, folder)
 
 
-def _theirs(
+def _earlier_fingerprint(
     earlier: EarlierReleases, folder: Path, models: Models, entry: RegistryEntry, title: str
 ) -> DatasetFingerprint:
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import collect_fingerprints
@@ -348,7 +348,7 @@ def registered(
             yield ImageFile(Path(), path, patient), fingerprint
 
 
-def _act(state: State, section: Overlap, found: Found | None) -> None:
+def _apply_action(state: State, section: Overlap, found: Found | None) -> None:
     result = OverlapResult(releases=0)
     if found is not None:
         ours = found.datasets[0]
@@ -359,7 +359,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
             releases=len(found.comparisons),
             result=found.result,
             patients=len(matched),
-            objects=_mark(state, section.action, matched),
+            objects=_apply_to_patients(state, section.action, matched),
             # The bound of the release is its weakest one; without one of them nothing is claimed.
             miss=max(bounds) if len(bounds) == len(misses) else None,
             unclear=sum(one.verdict.result == "inconclusive" for one in found.comparisons),
@@ -371,7 +371,7 @@ def _act(state: State, section: Overlap, found: Found | None) -> None:
     OVERLAP.store(state, result)
 
 
-def _mark(state: State, action: str, patients: Sequence[str]) -> int:
+def _apply_to_patients(state: State, action: str, patients: Sequence[str]) -> int:
     """Rule out or flag every object of these patients; return the number of objects."""
     outcome = {"drop": "dropped", "quarantine": "quarantined"}.get(action)
     return rule_out_patients(state, patients, outcome, RULE) if outcome else flag_patients(state, patients)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class Registration:
     """The registered release, its number of embeddings, and the number of objects without one."""
 
     entry: RegistryEntry
@@ -33,7 +33,7 @@ class Added:
     missing: int = 0
 
 
-def register(release: Path, registry: Registry) -> Added:
+def register(release: Path, registry: Registry) -> Registration:
     """Verify a release and add its digests to the registry, as the run that published it would.
 
     Parameters
@@ -53,7 +53,7 @@ def register(release: Path, registry: Registry) -> Added:
     if verify_release(release, key=None).status != "intact":
         raise IntegrityError("The release is not intact", "See which files with: medsanitize verify RELEASE")
     check_release_extra(release)
-    return Added(registry.add(release, verified=True, tiles=tiles_of_release(release)))
+    return Registration(registry.add(release, verified=True, tiles=tiles_of_release(release)))
 
 
 def register_with_embeddings(
@@ -65,7 +65,7 @@ def register_with_embeddings(
     cancellation: Cancellation,
     *,
     workers: int,
-) -> Added:
+) -> Registration:
     """Add a release and its encrypted embeddings; embeddings of the same models are replaced.
 
     Parameters
@@ -110,7 +110,7 @@ def register_with_embeddings(
         seen = collect_fingerprints(side.title, zip(side.images, looks, strict=True), side.unread)
     missing = sum(seen.unread.values())
     registry.add_embeddings(entry, identity, embeddings_of(seen), vault, missing=missing)
-    return Added(entry, sum(len(one.images) for one in seen.vectors.values()), missing)
+    return Registration(entry, sum(len(one.images) for one in seen.vectors.values()), missing)
 
 
 def tiles_of_release(release: Path) -> Iterator[bytes]:

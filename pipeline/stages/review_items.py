@@ -35,14 +35,14 @@ _TEXT = 2_000
 
 
 @dataclass(slots=True)
-class Room:
+class Budget:
     """The number and bytes of review items that may still be stored; further items are only counted."""
 
     review_items: int
     bytes: int
 
     @classmethod
-    def left_in(cls, state: State) -> Room:
+    def remaining(cls, state: State) -> Budget:
         """Return what remains of the limits of a run."""
         stored = queue_size(state)
         return cls(PER_RUN - stored.items, BYTES_PER_RUN - stored.bytes)
@@ -77,7 +77,7 @@ def _rank(item: ReviewItem) -> int:
 
 
 def store_items(
-    state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, room: Room
+    state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, room: Budget
 ) -> None:
     """Store the review items of object ``number`` within the open batch, as far as there is room."""
     for item in review_items:

@@ -19,7 +19,7 @@ from medsanitize.pipeline.engines.partial_files import (
 )
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
-from medsanitize.pipeline.stages.review_items import Room, seal_items, store_items
+from medsanitize.pipeline.stages.review_items import Budget, seal_items, store_items
 from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
@@ -46,14 +46,14 @@ NATIVE = frozenset(
 )
 """Transfer syntaxes with uncompressed pixels, which can be compared without a decoder."""
 # Bytes after which written pages are handed to the kernel, so that large slides do not fill memory.
-_FORGET = 64 * 2**20
+_WRITEBACK_BYTES = 64 * 2**20
 # Objects per batch, without and with decoding of pixels.
-_MANY, _MANY_READ = 48, 8
-_ROUNDS = 4
+_MAX_BATCH, _MAX_BATCH_DECODED = 48, 8
+_BATCHES_PER_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class SanitizedObject:
     """One object's new row values, the new links of its patient and its review items, all sealed.
 
     ``beyond`` counts review items that are left out.
@@ -125,22 +125,22 @@ def sanitize_objects(
     """
     if staging is not None:
         make_partial_folder(staging)
-    room = Room.left_in(state)
+    room = Budget.remaining(state)
     decodes = rules.clean_pixel_data or rules.faces == "deface"
-    size = objects_of_a_batch(count_pending(state), engine.workers, decodes=decodes)
+    size = batch_size(count_pending(state), engine.workers, decodes=decodes)
     # Isolated where pixels are decoded, because a damaged image may crash a decoder.
     for result in engine.map(
         sanitize_batch, batches(jobs(state, rules.pseudonyms, rules.faces), size), isolate=decodes
     ):
         if isinstance(result, WorkerCrashed) and staging is not None:
             remove_partial_files(staging, result.item.id)
-        done = [_died(result.item)] if isinstance(result, WorkerCrashed) else result
+        done = [_worker_died(result.item)] if isinstance(result, WorkerCrashed) else result
         store_sanitized(state, [one.row for one in done])
         add_links(state, [link for one in done for link in one.links])
         for one in done:
             if one.review_items or one.beyond:
                 store_items(state, one.row.id, one.review_items, one.beyond, room)
-        state.wrote(len(done))
+        state.count_written(len(done))
         on_objects(len(done))
     state.commit()
 
@@ -184,7 +184,7 @@ def review_gate(state: State) -> GateSummary:
 # -- in the workers -----------------------------------------------------------------------
 
 
-def objects_of_a_batch(count: int, workers: int, *, decodes: bool) -> int:
+def batch_size(count: int, workers: int, *, decodes: bool) -> int:
     """Return the number of objects per batch.
 
     Parameters
@@ -197,36 +197,38 @@ def objects_of_a_batch(count: int, workers: int, *, decodes: bool) -> int:
         Whether pixels are decoded, which takes about a second per object.
     """
     # Small batches report progress sooner; several per worker keep all busy until the end.
-    return max(1, min(_MANY_READ if decodes else _MANY, count // (_ROUNDS * workers)))
+    return max(
+        1, min(_MAX_BATCH_DECODED if decodes else _MAX_BATCH, count // (_BATCHES_PER_WORKER * workers))
+    )
 
 
-def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[Done]:
+def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[SanitizedObject]:
     """Sanitize a batch of objects and write the released ones to the staging folder."""
     return [_sanitize_one(worker, job) for job in batch]
 
 
-def _sanitize_one(worker: Worker, job: Job) -> Done:
+def _sanitize_one(worker: Worker, job: Job) -> SanitizedObject:
     try:
         with open_source_files(job.paths, worker.seal, job.stamp) as contents:
             return _staged(worker, job, contents)
     except SourceProblem as problem:
-        return _refused(worker, job, "unreadable", problem.rule)
+        return _quarantined(worker, job, "unreadable", problem.rule)
     except MedsanitizeError:
         raise
     except Exception:  # noqa: BLE001  a defect must neither release an object nor stop the run
-        return _refused(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
+        return _quarantined(worker, job, "dicom" if job.kind != "slide" else "slide", "internal-error")
 
 
-def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Done:
+def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> SanitizedObject:
     """Write all files of an object; digest and size cover all of them."""
     sanitized = _sanitized(worker, job, contents)
     record = sanitized.record
     if record.outcome is not Outcome.RELEASED:
-        return _settled(worker, job, record, sanitized)
+        return _not_released(worker, job, record, sanitized)
     names = (record.patient, record.study, record.series, record.instance)
     # Pseudonyms may come from a table or, with retained UIDs, from the object: never trust them as paths.
-    if not _may_name_files(names):
-        return _refused(worker, job, record.kind, "unsafe-pseudonym")
+    if not _are_safe_names(names):
+        return _quarantined(worker, job, record.kind, "unsafe-pseudonym")
     suffix = sanitized.files[0].name[1:]
     main = staged_path(*names, suffix)
     parts = []
@@ -244,7 +246,7 @@ def _staged(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> 
     native = None if record.rows is None else record.transfer_syntax in NATIVE
     row = _released(worker, job, record, (names, suffix, others, size, digest, native))
     links = _links(worker, sanitized.links, record.patient)
-    return Done(row, links, *seal_items(worker, sanitized.review_items))
+    return SanitizedObject(row, links, *seal_items(worker, sanitized.review_items))
 
 
 def _sanitized(worker: Worker, job: Job, contents: Sequence[bytes | mmap.mmap]) -> Sanitized:
@@ -263,7 +265,7 @@ def _released(
     return SanitizedRow(job.id, "released", None, seal_record(worker.seal, record), staged, *file)
 
 
-def _may_name_files(names: tuple[str, str, str, str]) -> bool:
+def _are_safe_names(names: tuple[str, str, str, str]) -> bool:
     patient, study, series, instance = names
     return (
         is_safe_name(patient)
@@ -295,8 +297,8 @@ def _write(
                     size += len(block)
                     digest.update(block)
                     _write_all(descriptor, block)
-                    if size - begun >= _FORGET:
-                        begun = _to_disk(descriptor, begun, size)
+                    if size - begun >= _WRITEBACK_BYTES:
+                        begun = _start_writeback(descriptor, begun, size)
             finally:
                 os.close(descriptor)
         return digest.digest(), size
@@ -318,13 +320,13 @@ def _blocks(pieces: Iterable[Piece], contents: Sequence[bytes | mmap.mmap]) -> I
             with memoryview(content) as view, view[offset : min(offset + LARGE, end)] as window:
                 passed += len(window)
                 yield window
-            if passed > _FORGET and isinstance(content, mmap.mmap):
+            if passed > _WRITEBACK_BYTES and isinstance(content, mmap.mmap):
                 content.madvise(mmap.MADV_DONTNEED)  # copied pages are not read again
                 passed = 0
     yield b"".join(small)
 
 
-def _to_disk(descriptor: int, start: int, end: int) -> int:
+def _start_writeback(descriptor: int, start: int, end: int) -> int:
     """Start writing back a range, so that publishing need not wait for the disk; return ``end``."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
@@ -350,19 +352,21 @@ def _links(worker: Worker, links: Iterable[tuple[str, str]], patient: str) -> tu
     )
 
 
-def _refused(worker: Worker, job: Job, kind: str, rule: str) -> Done:
-    return _settled(worker, job, ObjectRecord(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
+def _quarantined(worker: Worker, job: Job, kind: str, rule: str) -> SanitizedObject:
+    return _not_released(worker, job, ObjectRecord(Outcome.QUARANTINED, kind, (Finding("file", rule),)))
 
 
-def _settled(worker: Worker, job: Job, record: ObjectRecord, sanitized: Sanitized | None = None) -> Done:
+def _not_released(
+    worker: Worker, job: Job, record: ObjectRecord, sanitized: Sanitized | None = None
+) -> SanitizedObject:
     rule = record.findings[0].rule if record.findings else "unknown"
     review_items = seal_items(worker, sanitized.review_items) if sanitized else ((), 0)
     row = SanitizedRow(job.id, str(record.outcome), rule, seal_record(worker.seal, record))
-    return Done(row, (), *review_items)
+    return SanitizedObject(row, (), *review_items)
 
 
-def _died(job: Job) -> Done:
-    return Done(SanitizedRow(job.id, "quarantined", "worker-died"))
+def _worker_died(job: Job) -> SanitizedObject:
+    return SanitizedObject(SanitizedRow(job.id, "quarantined", "worker-died"))
 
 
 # -- records in the state -----------------------------------------------------------------

@@ -85,13 +85,13 @@ def assign_specimens(state: State, specimens: SpecimenTable, inputs: Sequence[In
     roots += [root.rstrip("/").encode() for root in inputs if isinstance(root, str)]
     with state.transaction():
         for slide in pending_slides(state):
-            found = _found_in(table, [_relative(roots, path) for path in slide.paths])
+            found = _specimen_in(table, [_relative_path(roots, path) for path in slide.paths])
             if found is not None:
                 store_specimen(state, slide.id, found)
         SPECIMENS_ASSIGNED.set(state)
 
 
-def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> SpecimenIds | None:
+def _specimen_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> SpecimenIds | None:
     """Return the table's entry for a slide, by the name of its main file, else of its other files."""
     if names[0] in table:
         return table[names[0]]
@@ -106,7 +106,7 @@ def _found_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> Specime
     return next(iter(found), None)
 
 
-def _relative(roots: Sequence[bytes], path: bytes) -> str:
+def _relative_path(roots: Sequence[bytes], path: bytes) -> str:
     root = next((root for root in roots if path.startswith(root + b"/")), b"")
     return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
 

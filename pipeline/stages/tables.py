@@ -57,12 +57,12 @@ SMALL_ZIP_PREFIXES = frozenset(
     )
 )
 """Three-digit ZIP areas of 20,000 people or fewer (HHS guidance on 45 CFR 164.514(b), 2000 census)."""
-_ROWS = 8192
+_BATCH_ROWS = 8192
 _UNORDERED = ".unordered.parquet"
 # 45 CFR 164.514(b)(2)(i)(C): all ages over 89 become one category.
-_OLDEST = 89
+_MAX_AGE = 89
 # One or two letters occur in most texts.
-_LEAST_TOKEN = 3
+_MIN_TOKEN_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,7 +154,7 @@ def check_tables(tables: Sequence[TableSection]) -> None:
     """
     for table in tables:
         columns = set(_columns(table))
-        wanted = set(_wanted(table))
+        wanted = set(_named_columns(table))
         if missing := sorted(wanted - columns):
             raise UsageError(
                 f"tables: {table.name} has no column {', '.join(missing)}",
@@ -162,7 +162,7 @@ def check_tables(tables: Sequence[TableSection]) -> None:
             )
 
 
-def _wanted(table: TableSection) -> list[str]:
+def _named_columns(table: TableSection) -> list[str]:
     ids = [table.patient, table.issuer, table.study, table.instance, table.accession]
     return list(
         dict.fromkeys(
@@ -196,11 +196,11 @@ def _rows(table: TableSection) -> Iterator[dict[str, str | None]]:
     import pyarrow.parquet as pq
     from medsanitize.release.parquet_io import read_record_batches
 
-    wanted = _wanted(table)
+    wanted = _named_columns(table)
     try:
         if table.file.suffix == ".parquet":
             with pq.ParquetFile(table.file) as file:
-                for batch in read_record_batches(file, _ROWS, wanted):
+                for batch in read_record_batches(file, _BATCH_ROWS, wanted):
                     columns = {name: pc.cast(batch.column(name), pa.string()).to_pylist() for name in wanted}
                     yield from _transposed(columns, batch.num_rows)
         else:
@@ -256,9 +256,9 @@ def write_ordered(path: Path, columns: Sequence[str], rows: Iterator[Sequence[st
     waiting = path.with_name(_UNORDERED)
     with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
-        count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _ROWS)), []))
+        count = _write_parquet(waiting, columns, iter(lambda: list(islice(rows, _BATCH_ROWS)), []))
         with duckdb_session(path.parent) as db:
-            _write_parquet(path, columns, sorted_rows(db, waiting, columns, _ROWS))
+            _write_parquet(path, columns, sorted_rows(db, waiting, columns, _BATCH_ROWS))
         waiting.unlink()
     return count
 
@@ -301,7 +301,7 @@ class _Mapper:
 
     def __init__(self, rules: TablesStage, state: State, subkeys: SubKeys, table: TableSection) -> None:
         self.rules, self.state, self.subkeys, self.table = rules, state, subkeys, table
-        self.columns = _wanted(table)
+        self.columns = _named_columns(table)
         if table.issuer:
             self.columns.remove(table.issuer)
         self.blanked = 0
@@ -391,7 +391,7 @@ class _Mapper:
                 found.add(known.value.strip().casefold())
                 if known.category == "name":
                     found.update(part.casefold() for part in re.findall(r"[^\W\d_]+", known.value))
-        return frozenset(token for token in found if len(token) >= _LEAST_TOKEN)
+        return frozenset(token for token in found if len(token) >= _MIN_TOKEN_LENGTH)
 
 
 def _pseudonym(subkeys: SubKeys, purpose: str, text: str) -> str:
@@ -405,7 +405,7 @@ def _age(text: str) -> str | None:
     if match is None:
         return None
     years = int(match[1])
-    return str(90 if years > _OLDEST else years)
+    return str(90 if years > _MAX_AGE else years)
 
 
 def _zip(text: str) -> str | None:

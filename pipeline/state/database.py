@@ -26,14 +26,14 @@ SCHEMA_VERSION = 7
 # A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
-_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_DAMAGE_CODES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 # Codes with which SQLite reports a disk, lock or permission problem instead of a wrong statement.
-_FAILING = tuple(
+_STORAGE_CODES = tuple(
     f"SQLITE_{name}"
     for name in ("FULL", "IOERR", "BUSY", "LOCKED", "READONLY", "CANTOPEN", "PERM", "PROTOCOL", "NOLFS")
 )
 
-# SQLite errors that `translated` does not convert.
+# SQLite errors that `translated_errors` does not convert.
 StateError = sqlite3.Error
 
 _SCHEMA = """
@@ -129,10 +129,10 @@ class State:
             with storage_errors():
                 # Created here with mode 0600, because SQLite would use the umask.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-        name = fixed_name(path) if path is not None and fixed else path or ""
+        name = immutable_uri(path) if path is not None and fixed else path or ""
         # isolation_level=None: transactions are opened explicitly, so that their extent is visible.
         self.db = sqlite3.connect(name, isolation_level=None, uri=True)
-        with self.handed_on(), translated():
+        with self.closed_on_failure(), translated_errors():
             if path is None:
                 # The file is deleted with the process, so nothing can be recovered from a journal.
                 self.db.execute("PRAGMA journal_mode=OFF")
@@ -150,7 +150,7 @@ class State:
         return "State(...)"
 
     @contextmanager
-    def handed_on(self) -> Iterator[State]:
+    def closed_on_failure(self) -> Iterator[State]:
         """Close the file if the block fails, before a caller owns it."""
         try:
             yield self
@@ -176,10 +176,10 @@ class State:
     def commit(self) -> None:
         """Commit, so that everything written so far survives a kill."""
         if self.db.in_transaction:
-            with translated():
+            with translated_errors():
                 self.db.execute("COMMIT")
 
-    def wrote(self, objects: int) -> bool:
+    def count_written(self, objects: int) -> bool:
         """Count written objects, and commit if a batch is due; return whether it was."""
         self._pending += objects
         if self._pending < _COMMIT_OBJECTS and time.monotonic() - self._since < _COMMIT_SECONDS:
@@ -191,7 +191,7 @@ class State:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a block as one transaction: commit at the end, roll back on any error."""
         self.commit()
-        with translated():
+        with translated_errors():
             self.db.execute("BEGIN")
             try:
                 yield self.db
@@ -212,7 +212,7 @@ class State:
         """Encrypt and store a value, within the open transaction if there is one."""
         # The purpose binds a value to its name: swapping two values is detected.
         sealed = self.seal.close(value.encode(), b"meta:" + name.encode())
-        with translated():
+        with translated_errors():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, sealed))
 
     def plain(self, name: str) -> bytes | None:
@@ -222,19 +222,19 @@ class State:
 
     def put_plain(self, name: str, value: bytes) -> None:
         """Store an unencrypted value."""
-        with translated():
+        with translated_errors():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def remove(self, name: str) -> None:
         """Delete a value, within the open transaction if there is one."""
-        with translated():
+        with translated_errors():
             self.db.execute("DELETE FROM meta WHERE name = ?", (name,))
 
     # -- rows -----------------------------------------------------------------------------
 
     def write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
         """Run one statement for many rows within the open batch."""
-        with translated():
+        with translated_errors():
             self.begin()
             self.db.executemany(sql, rows)
 
@@ -244,14 +244,14 @@ class State:
         return int(row[0])
 
 
-def fixed_name(path: Path) -> str:
+def immutable_uri(path: Path) -> str:
     """Return the URI with which SQLite opens an immutable file."""
     # immutable=1 skips locks and change detection, which is only safe without writers.
     return f"file:{quote(os.fsencode(path))}?immutable=1"
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Convert SQLite errors: failing storage to EnvironmentFailure, a damaged file to IntegrityError.
 
     Raises
@@ -267,14 +267,14 @@ def translated() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(_DAMAGED):
+        if name.startswith(_DAMAGE_CODES):
             raise IntegrityError(
                 f"The state is damaged ({name})",
                 "To start again, remove the state file alone (NAME-VERSION.sqlite, of a shard"
                 " NAME-VERSION.shard-I-of-N.sqlite, with -wal and -shm): what else lies in the folder may be"
                 " of other releases",
             ) from None
-        if name.startswith(_FAILING):
+        if name.startswith(_STORAGE_CODES):
             raise EnvironmentFailure(
                 f"The state could not be read or written ({name})",
                 "Free some space or repair the file system of the state folder, then run the same command"

@@ -12,7 +12,7 @@ from medsanitize.pipeline.state.reset import REQUEUED
 from medsanitize.sanitize.context import ReviewDecision
 
 # Objects that a decision applies to, and the location in each; "" stands for the whole object.
-Concerned = list[tuple[int, str]]
+Targets = list[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ def decisions_digest(state: State) -> str:
 # -- objects that a decision applies to ----------------------------------------------------
 
 
-def concerned_by_object(state: State, number: int) -> Concerned:
+def targets_of_object(state: State, number: int) -> Targets:
     """Return the object, if it is to be released or waits to be sanitized again."""
     return state.db.execute(
         "SELECT id, '' FROM objects WHERE id = ? AND (outcome = 'released' OR rule = ?)", (number, REQUEUED)
     ).fetchall()
 
 
-def concerned_by_finding(state: State, location: str, rule: str) -> Concerned:
+def targets_of_finding(state: State, location: str, rule: str) -> Targets:
     """Return the objects with a finding of the audit that are not dropped."""
     return state.db.execute(
         "SELECT id, '' FROM findings JOIN objects USING (id)"
@@ -72,17 +72,17 @@ def concerned_by_finding(state: State, location: str, rule: str) -> Concerned:
     ).fetchall()
 
 
-def concerned_by_item(state: State, name: bytes) -> Concerned:
+def targets_of_item(state: State, name: bytes) -> Targets:
     """Return the objects with a review item, and the item's location."""
     return state.db.execute(
         "SELECT id, location FROM review_item_objects JOIN review_items USING (name) WHERE name = ?", (name,)
     ).fetchall()
 
 
-def store_decision(state: State, concerned: Concerned, verdict: str) -> None:
+def store_decision(state: State, targets: Targets, verdict: str) -> None:
     """Store one decision for all its objects, within the open transaction."""
     state.db.executemany(
-        "INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in concerned]
+        "INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in targets]
     )
 
 

@@ -124,7 +124,7 @@ class Attacked:
     rate: Rate
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Sentence for the public report."""
         who = "with two images or more" if self.background == "itself" else "who are also in earlier releases"
         return (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.errors import KeyMaterialError, UsageError
-from medsanitize.pipeline.state.database import State, fixed_name, translated
+from medsanitize.pipeline.state.database import State, immutable_uri, translated_errors
 from medsanitize.pipeline.state.stage_results import DECIDED, SETTINGS, WALK
 from medsanitize.sanitize.pseudonyms import SubKeys
 
@@ -98,13 +98,13 @@ def copy_shard(main: State, shard: Shard, subkeys: SubKeys) -> State:
             "Give the same number, or merge what they did: medsanitize run POLICY --inventory-only",
         )
     if path.exists():
-        with State(path, subkeys).handed_on() as state:
+        with State(path, subkeys).closed_on_failure() as state:
             if state.plain("copied") is not None and _is_of(state, main):
                 return state
             # Without "copied" it is an incomplete copy of a killed job.
             state.close()
         _remove(path)
-    with State(path, subkeys).handed_on() as state, _attached(state, fixed_name(main.path)):
+    with State(path, subkeys).closed_on_failure() as state, _attached(state, immutable_uri(main.path)):
         state.db.create_function("part_of", 2, part_of, deterministic=True)
         with state.transaction() as db:
             share = f"INSERT INTO objects SELECT objects.* {_SHARE.format('other')}"
@@ -218,7 +218,7 @@ def _merge_one(main: State, path: Path) -> int:
 def _attached(state: State, name: str) -> Iterator[None]:
     # ATTACH is not allowed within a transaction.
     state.commit()
-    with translated():
+    with translated_errors():
         state.db.execute("ATTACH ? AS other", (name,))
     try:
         yield

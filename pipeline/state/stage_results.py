@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Flag:
     """A flag that a step is done, stored unencrypted because it reveals nothing.
 
     Parameters
@@ -177,22 +177,22 @@ WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The complete inventory."""
 PARTIAL_WALK = Result("partial-walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The inventory up to its last stored batch."""
-SPECIMENS_ASSIGNED = Mark("specimens-assigned", ("stages.slides",))
+SPECIMENS_ASSIGNED = Flag("specimens-assigned", ("stages.slides",))
 """The patients and specimens of the table ``wsi.specimens`` are assigned to slides."""
-RESOLVED = Mark("resolved", ("stages.resolve",))
+RESOLVED = Flag("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
 EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))
 """Counts of the list ``exclude``."""
-SMALL_SERIES_JOINED = Mark("small-series-joined", ("stages.faces",))
+SMALL_SERIES_JOINED = Flag("small-series-joined", ("stages.faces",))
 """Series with too few slices are joined by frame of reference."""
-FACES_JUDGED = Mark("faces-judged", ("stages.faces",))
+FACES_JUDGED = Flag("faces-judged", ("stages.faces",))
 """Every series has a verdict on faces."""
 
 # -- decisions on the whole set -------------------------------------------------------------
 
-CONTESTS_SETTLED = Mark("contests-settled", ("stages.deduplicate",))
+CONTESTS_SETTLED = Flag("contests-settled", ("stages.deduplicate",))
 """Contested SOP Instance UIDs are decided."""
-DUPLICATES_JUDGED = Mark("duplicates", ("stages.deduplicate",))
+DUPLICATES_JUDGED = Flag("duplicates", ("stages.deduplicate",))
 """Equal bytes, equal pixels and earlier releases are decided."""
 REGISTRY = Result(
     "registry",
@@ -201,19 +201,19 @@ REGISTRY = Result(
     ("evidence", "run"),
 )
 """The comparison of the release with the registry."""
-FAILED_BYTES = Mark("failed-bytes", ("stages.deduplicate",))
+FAILED_BYTES = Flag("failed-bytes", ("stages.deduplicate",))
 """Equal bytes that the policy does not allow."""
-FAILED_PIXELS = Mark("failed-pixels", ("stages.deduplicate",))
+FAILED_PIXELS = Flag("failed-pixels", ("stages.deduplicate",))
 """Equal pixels that the policy does not allow."""
-FAILED_REGISTRY = Mark("failed-registry", ("stages.deduplicate",))
+FAILED_REGISTRY = Flag("failed-registry", ("stages.deduplicate",))
 """Objects of earlier releases that the policy does not allow."""
 FINGERPRINTED_BY = _text("fingerprinted-by", ("stages.overlap",))
 """Identity of the models that made the stored fingerprints."""
-OVERLAP_JUDGED = Mark("overlap", ("stages.overlap",))
+OVERLAP_JUDGED = Flag("overlap", ("stages.overlap",))
 """The comparison with earlier releases is decided."""
 OVERLAP = Result("overlap-result", _overlap, ("stages.overlap",), ("evidence", "stages.manifests"))
 """The result of the comparison with earlier releases."""
-FAILED_OVERLAP = Mark("failed-overlap", ("stages.overlap",))
+FAILED_OVERLAP = Flag("failed-overlap", ("stages.overlap",))
 """Patients of earlier releases that the policy does not allow."""
 REPLACED = Result(
     "replaced",
@@ -249,9 +249,9 @@ JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue",
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Mark("published", ("run",), ("resume", "review.pages"))
+PUBLISHED = Flag("published", ("run",), ("resume", "review.pages"))
 """The release is complete."""
-WITHDRAWN = Mark("withdrawn", ("run",), ("requeue", "resume"))
+WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
 
 # -- review ---------------------------------------------------------------------------------
@@ -262,14 +262,14 @@ REVIEW = Result(
 """The review pages that await decisions."""
 SAMPLE_SEED = _text("seed", ("review.pages",))
 """Seed of the review sample: the staged digest that the first page showed."""
-REVIEWED = Mark("reviewed", ("review.review_decisions",), ("stages.sanitize",))
+REVIEWED = Flag("reviewed", ("review.review_decisions",), ("stages.sanitize",))
 """A person made at least one decision."""
 DECIDED = _text("decided", ("review.review_decisions",))
 """Digest of all decisions; shards with another digest are not merged."""
 APPROVED = _text("approved", ("review.review_decisions",), ("run",))
 """Digest of the staged release that a person approved."""
 
-ENTRIES: tuple[Mark | Result[Any], ...] = tuple(
-    one for one in list(globals().values()) if isinstance(one, Mark | Result)
+ENTRIES: tuple[Flag | Result[Any], ...] = tuple(
+    one for one in list(globals().values()) if isinstance(one, Flag | Result)
 )
 """Every entry, in the order of this table."""

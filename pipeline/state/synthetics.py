@@ -85,7 +85,7 @@ class SampledImages:
         sealed = self._state.seal.close(data, _SAMPLED)
         self._state.write("INSERT OR REPLACE INTO sampled_images VALUES (?, ?)", [(key, sealed)])
         # At most a second of samples per transaction: sampling one image may take seconds.
-        self._state.wrote(1)
+        self._state.count_written(1)
 
 
 def add_synthetics(state: State, rows: Sequence[SyntheticRow]) -> None:

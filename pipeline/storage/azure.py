@@ -51,7 +51,7 @@ def list_folder(store: FileSystem, address: str) -> list[_Info]:
     if listed:
         return listed
     try:
-        info = _asked(store, _head, container, path)
+        info = _request(store, _head, container, path)
     except (ObjectNotFound, UnexpectedResponse) as failure:
         raise refusal or failure from None
     if info["type"] == "file":
@@ -63,15 +63,15 @@ def list_folder(store: FileSystem, address: str) -> list[_Info]:
 
 def _below(store: FileSystem, container: str, prefix: str) -> list[_Info]:
     """Collect all pages of a listing; a page that fails is requested again by itself."""
-    listed, marker = _asked(store, _page, container, prefix, None)
+    listed, marker = _request(store, _page, container, prefix, None)
     # The marker decides, not the number of items: an empty page may be followed by others.
     while marker:
-        page, marker = _asked(store, _page, container, prefix, marker)
+        page, marker = _request(store, _page, container, prefix, marker)
         listed += page
     return listed
 
 
-def _asked(store: FileSystem, ask: Callable[..., Awaitable[Result]], *what: str | None) -> Result:
+def _request(store: FileSystem, ask: Callable[..., Awaitable[Result]], *what: str | None) -> Result:
     """Run one request with retries, in fsspec's own event loop."""
     from fsspec.asyn import sync
 
@@ -102,13 +102,13 @@ async def _head(fs: Any, container: str, path: str) -> _Info:
 def _info(item: Any, container: str) -> _Info:
     """Describe a blob or a name prefix; a prefix has no size."""
     name = f"{container}/{item.name}"
-    if not hasattr(item, "size") or _marks_folder(item):
+    if not hasattr(item, "size") or _is_folder_marker(item):
         return {"name": name, "type": "directory"}
     stated = {"size": item.size, "etag": item.etag, "last_modified": item.last_modified}
     return {"name": name, "type": "file", **stated}
 
 
-def _marks_folder(blob: Any) -> bool:
+def _is_folder_marker(blob: Any) -> bool:
     """Report whether a blob is an empty folder marker."""
     said = {name.lower(): value for name, value in (blob.metadata or {}).items()}
     # A marker with content is an object; a name that ends in a slash is recognized elsewhere.

@@ -43,7 +43,7 @@ def lists_exactly(address: str, release: Path, check: Callable[[], None]) -> boo
         The store is unreachable or denies access.
     """
     if address.startswith("s3://"):
-        there, stated = _keys(address, check), _in_order_of_keys(release)
+        there, stated = _keys(address, check), _sorted_files(release)
     else:
         there = RemoteReader(address.partition("://")[0]).names_below(address, check)
         stated = ((found.path, found.size) for found in walk_files(release))
@@ -73,24 +73,24 @@ def _keys(address: str, check: Callable[[], None]) -> _Listed:
         asked["ContinuationToken"] = page["NextContinuationToken"]
 
 
-def _in_order_of_keys(release: Path, under: str = "") -> _Listed:
+def _sorted_files(release: Path, under: str = "") -> _Listed:
     """Yield path and size of every file below a folder, in the byte order of whole paths.
 
     Anything but a regular file, and an empty folder, has size -1, which no object can equal.
     """
     with os.scandir(release / under) as entries:
-        names = sorted(_as_key(entry) for entry in entries)
+        names = sorted(_sort_key(entry) for entry in entries)
     if under and not names:
         yield under, -1
     for name in map(os.fsdecode, names):
         path = under + name
         if name.endswith("/"):
-            yield from _in_order_of_keys(release, path)
+            yield from _sorted_files(release, path)
             continue
         status = (release / path).lstat()
         yield path, status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
-def _as_key(entry: os.DirEntry[str]) -> bytes:
+def _sort_key(entry: os.DirEntry[str]) -> bytes:
     # The trailing slash sorts a folder where its objects sort among whole keys.
     return os.fsencode(entry.name) + (b"/" if entry.is_dir(follow_symlinks=False) else b"")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from medsanitize.pipeline.storage.protocol import Version
 
-NOTHING: Final[Version] = (0, 0, 0)
-_MARKS: Final = ("generation", "ETag", "etag", "Content-MD5")
-_TIMES: Final = ("LastModified", "updated", "last_modified", "Last-Modified")
+NO_VERSION: Final[Version] = (0, 0, 0)
+_VERSION_FIELDS: Final = ("generation", "ETag", "etag", "Content-MD5")
+_TIME_FIELDS: Final = ("LastModified", "updated", "last_modified", "Last-Modified")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,7 +28,7 @@ class Entry:
     quoted: bytes
     sort: str
     size: int = 0
-    version: Version = NOTHING
+    version: Version = NO_VERSION
 
     def __repr__(self) -> str:
         return "Entry(...)"
@@ -60,14 +60,14 @@ def entries_of(listed: Sequence[Mapping[str, Any]], folder: str) -> list[Entry]:
             continue
         name = (rest.removesuffix("/") if is_folder else rest).encode("utf-8", "surrogateescape")
         # A folder's size and time describe its marker, not its content.
-        stated = (0, NOTHING) if is_folder else (size_of(info), version_of(info))
+        stated = (0, NO_VERSION) if is_folder else (size_of(info), version_of(info))
         entry = entry_named(name, name, *stated, is_folder=is_folder)
         entries[entry.name, entry.sort] = entry
     return sorted(entries.values(), key=lambda one: (one.name, one.sort))
 
 
 def entry_named(
-    name: bytes, quoted: bytes, size: int = 0, version: Version = NOTHING, *, is_folder: bool
+    name: bytes, quoted: bytes, size: int = 0, version: Version = NO_VERSION, *, is_folder: bool
 ) -> Entry:
     """Create an entry; names that point elsewhere or that an address cannot express become ``unlisted``."""
     # Joined to a folder, such a name would be a path outside it; fail closed.
@@ -85,9 +85,13 @@ def size_of(info: Mapping[str, Any]) -> int:
 def version_of(info: Mapping[str, Any]) -> Version:
     """Return a digest of the ETag or generation, the modification time in ns, and 0."""
     # Web servers may send the same ETag as weak (W/) or strong from one request to the next.
-    mark = next((str(info[name]) for name in _MARKS if info.get(name)), "").removeprefix("W/").strip('"')
+    mark = (
+        next((str(info[name]) for name in _VERSION_FIELDS if info.get(name)), "")
+        .removeprefix("W/")
+        .strip('"')
+    )
     number = int.from_bytes(sha256(mark.encode()).digest()[:8], "big") if mark else 0
-    when = next((info[name] for name in _TIMES if info.get(name)), None)
+    when = next((info[name] for name in _TIME_FIELDS if info.get(name)), None)
     return number, _seconds(when) * 10**9, 0
 
 

@@ -129,14 +129,14 @@ def _http() -> FileSystem:
             "timeout": timeout,
             "trust_env": True,
             "request_class": Request,
-            "trace_configs": [_staying()],
+            "trace_configs": [_same_name_redirects()],
         },
     )
     silence()
     return FileSystem(fs, (OSError, aiohttp.ClientError))
 
 
-def _staying() -> Any:
+def _same_name_redirects() -> Any:
     """Allow a redirect only from a name to the same name with a slash; others could lead anywhere.
 
     Any other redirect is reported as a response with its status, before the target is contacted.
@@ -144,18 +144,20 @@ def _staying() -> Any:
     import aiohttp
     from yarl import URL
 
-    async def look(_session: object, _context: object, told: aiohttp.TraceRequestRedirectParams) -> None:
-        answer = told.response
+    async def check_redirect(
+        _session: object, _context: object, redirect: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        answer = redirect.response
         try:
-            target = told.url.join(URL(answer.headers.get("Location", "")))
+            target = redirect.url.join(URL(answer.headers.get("Location", "")))
         except ValueError:
-            target = told.url
-        if target != told.url.with_path(told.url.raw_path + "/", encoded=True):
+            target = redirect.url
+        if target != redirect.url.with_path(redirect.url.raw_path + "/", encoded=True):
             answer.close()
             raise aiohttp.ClientResponseError(answer.request_info, (), status=answer.status)
 
     traces = aiohttp.TraceConfig()
-    traces.on_request_redirect.append(look)
+    traces.on_request_redirect.append(check_redirect)
     return traces
 
 

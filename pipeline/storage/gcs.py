@@ -9,10 +9,10 @@ from gcsfs.retry import HttpError
 
 # Marks the address of an upload; in all other addresses names are quoted and contain no `=`.
 SESSION: Final = "upload_id="
-GONE: Final = 410
+HTTP_GONE: Final = 410
 
 # Stands for a status that gcsfs discards; a retryable one, because the lost one may have been.
-_UNKNOWN: Final = 500
+_UNKNOWN_STATUS: Final = 500
 
 
 class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
@@ -30,4 +30,4 @@ class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
             if not str(refusal).startswith("Bad Request: "):
                 raise
             # "Invalid" about an upload means that the upload no longer exists.
-            raise HttpError({"code": GONE if SESSION in str(refusal) else _UNKNOWN}) from None
+            raise HttpError({"code": HTTP_GONE if SESSION in str(refusal) else _UNKNOWN_STATUS}) from None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from medsanitize.pipeline.storage.filesystem import file_system
-from medsanitize.pipeline.storage.gcs import GONE, SESSION
+from medsanitize.pipeline.storage.gcs import HTTP_GONE, SESSION
 from medsanitize.pipeline.storage.retry import UploadExpired, chain_of, status_of, with_retries_small
 
 
@@ -47,16 +47,16 @@ def upload_resumable(path: Path, url: str, part: int, metadata: Mapping[str, str
         try:
             store.fs.put_file(str(path), url, mode=mode, metadata=dict(metadata), chunksize=part)
         except store.failures as failure:
-            if _is_lost(failure):
+            if _is_expired(failure):
                 raise UploadExpired from None
             raise
 
     with_retries_small(ask, store.failures)
 
 
-def _is_lost(failure: BaseException) -> bool:
+def _is_expired(failure: BaseException) -> bool:
     """Report whether an upload has expired: a 404 that quotes an upload address, or any 410."""
     return any(
-        (isinstance(one, FileNotFoundError) and SESSION in str(one)) or status_of(one) == GONE
+        (isinstance(one, FileNotFoundError) and SESSION in str(one)) or status_of(one) == HTTP_GONE
         for one in chain_of(failure)
     )

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote_to_bytes, urljoin, urls
 from medsanitize.pipeline.storage.entries import Entry, entry_named
 from medsanitize.pipeline.storage.retry import UnexpectedResponse
 
-_ELSEWHERE: Final = ("data:", "javascript:", "mailto:", "tel:")
+_OTHER_SCHEMES: Final = ("data:", "javascript:", "mailto:", "tel:")
 # Query parameters with which Apache, nginx and Caddy sort listings.
 _SORTING: Final = frozenset(["C", "O", "order", "sort"])
 
@@ -68,7 +68,7 @@ class _Links(HTMLParser):
 
 
 def _entry(link: str, base: SplitResult) -> Entry | None:
-    if link.lower().startswith(_ELSEWHERE):
+    if link.lower().startswith(_OTHER_SCHEMES):
         return None
     try:
         target = urlsplit(urljoin(base.geturl(), link))

@@ -18,15 +18,15 @@ from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.storage.protocol import LARGE, OpenedSource, SourceEntry, SourceProblem
-from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files
+from medsanitize.pipeline.storage.slide_files import MAX_DESCRIPTION_BYTES, Slides, group_slide_files
 from medsanitize.release.atomic_io import UNREACHABLE, storage_errors
 
 # Errors of a machine that is short of resources; not the fault of a single file.
-_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+_RESOURCE_ERRORS: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 # Errors that mean that no regular file of that name exists.
-_NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
+_ABSENCE_ERRORS: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
 # Eight entries suffice to recognize a folder, and a listing of millions would be slow.
-_ENTRIES: Final = 8
+_MAX_ENTRIES: Final = 8
 # O_NONBLOCK: should a file be a FIFO, or have become one, opening it must not wait.
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -51,7 +51,7 @@ class Root:
 
 
 # The pinned inputs of this process; while empty, nothing is checked.
-_held: tuple[Root, ...] = ()
+_pinned: tuple[Root, ...] = ()
 
 
 def local_root(path: bytes) -> Root:
@@ -68,7 +68,7 @@ def local_root(path: bytes) -> Root:
         if stat.S_ISDIR(status.st_mode):
             with os.scandir(path) as found:
                 # Every ext4 file system has this folder, always with the same inode.
-                names = [one.name for one in islice(found, _ENTRIES) if one.name != b"lost+found"]
+                names = [one.name for one in islice(found, _MAX_ENTRIES) if one.name != b"lost+found"]
     except OSError:
         raise input_unreachable() from None
     inodes = [(name, _inode(path + b"/" + name)) for name in names]
@@ -108,8 +108,8 @@ def is_unchanged(root: Root) -> bool:
 
 def pin_inputs(roots: Sequence[Root]) -> None:
     """Require from now on that the inputs this process reads are the recorded ones."""
-    global _held
-    _held = tuple(roots)
+    global _pinned
+    _pinned = tuple(roots)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def require_pinned() -> None:
     EnvironmentFailure
         An input is unreachable or has changed.
     """
-    _require_same(_held)
+    _require_same(_pinned)
 
 
 def _require_same(roots: Sequence[Root]) -> None:
@@ -153,9 +153,9 @@ def _inode(path: bytes) -> int | None:
         return None
 
 
-def _require_own(failure: OSError) -> None:
+def _raise_if_unavailable(failure: OSError) -> None:
     """Raise EnvironmentFailure for a failure of the machine or the mount instead of a single file."""
-    if failure.errno in UNREACHABLE | _SHORT:
+    if failure.errno in UNREACHABLE | _RESOURCE_ERRORS:
         with storage_errors():
             raise failure
 
@@ -170,7 +170,7 @@ class LocalReader:
         """Yield every entry below a folder, or a single file; a pinned input must be unchanged."""
         # realpath once: the input itself may be a link, but nothing below it is followed.
         path = os.path.realpath(root)
-        taken = next((one for one in _held if one.path == root), None) or local_root(path)
+        taken = next((one for one in _pinned if one.path == root), None) or local_root(path)
         require_not_empty((taken,))
         _require_same((taken,))
         # Checked again: a mount that was lost during the walk makes later folders look empty.
@@ -200,7 +200,7 @@ def _walk(path: bytes, root: Root, taken: frozenset[bytes] = frozenset()) -> Ite
         times = _times(status)
         names = os.listdir(path) if stat.S_ISDIR(status.st_mode) else None
     except OSError as failure:
-        _require_own(failure)
+        _raise_if_unavailable(failure)
         if path == root.path or not is_unchanged(root):
             raise input_unreachable() from None
         yield SourceEntry(path, "unlisted", 0, times)
@@ -246,7 +246,7 @@ def _walk_folder(
 
 def _slides(folder: bytes, names: Sequence[bytes]) -> tuple[Slides, dict[bytes, tuple[SourceEntry, ...]]]:
     """Find the slides of a folder, and the further files of each."""
-    slides, found, failed = group_slide_files(folder, names, _Disk()), {}, set()
+    slides, found, failed = group_slide_files(folder, names, _LocalFolders()), {}, set()
     for main, others in slides.parts.items():
         try:
             found[main] = _parts(folder, others)
@@ -263,14 +263,14 @@ def _parts(folder: bytes, names: Sequence[bytes]) -> tuple[SourceEntry, ...]:
         try:
             found = _found(path, os.lstat(path))
         except OSError as failure:
-            _require_own(failure)
+            _raise_if_unavailable(failure)
             raise SourceProblem("unreadable") from None  # it was listed, so it is not simply absent
         if found.sort == "file":
             parts.append(found)
     return tuple(parts)
 
 
-class _Disk:
+class _LocalFolders:
     """Reads slide descriptions from local disk."""
 
     def read(self, path: bytes) -> bytes | None:
@@ -282,9 +282,9 @@ class _Disk:
             return None
         try:
             is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return os.read(descriptor, MOST_BYTES + 1) if is_file else None
+            return os.read(descriptor, MAX_DESCRIPTION_BYTES + 1) if is_file else None
         except OSError as failure:
-            _require_own(failure)
+            _raise_if_unavailable(failure)
             raise SourceProblem("unreadable") from None
         finally:
             os.close(descriptor)
@@ -300,8 +300,8 @@ class _Disk:
 
 def _require_absent(failure: OSError) -> None:
     """Return if the name does not exist; raise if it exists but cannot be read now."""
-    if failure.errno not in _NOT_THERE:
-        _require_own(failure)
+    if failure.errno not in _ABSENCE_ERRORS:
+        _raise_if_unavailable(failure)
         raise SourceProblem("unreadable")
 
 
@@ -319,7 +319,7 @@ def _open(path: bytes) -> int:
     try:
         return os.open(path, _FLAGS)
     except OSError as failure:
-        _require_own(failure)
+        _raise_if_unavailable(failure)
         raise SourceProblem("unreadable") from None
 
 
@@ -327,7 +327,7 @@ def _status(descriptor: int) -> os.stat_result:
     try:
         return os.fstat(descriptor)
     except OSError as failure:
-        _require_own(failure)
+        _raise_if_unavailable(failure)
         raise SourceProblem("unreadable") from None
 
 
@@ -342,7 +342,7 @@ def _content(descriptor: int, size: int) -> bytes | mmap.mmap:
             parts.append(part)
             left -= len(part)
     except OSError as failure:
-        _require_own(failure)
+        _raise_if_unavailable(failure)
         raise SourceProblem("unreadable") from None
     content = parts[0] if len(parts) == 1 else b"".join(parts)
     if len(content) != size:

@@ -19,7 +19,7 @@ from medsanitize.pipeline.storage.spool import spool_folder, unnamed_file
 from medsanitize.release.atomic_io import storage_errors
 
 PREFIX: Final = ".slide-"
-_DESCRIPTORS: Final = Path("/proc/self/fd")
+_DESCRIPTOR_FOLDER: Final = Path("/proc/self/fd")
 _STEM: Final = b"slide"
 
 
@@ -35,7 +35,7 @@ def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator
     if paths[0].startswith(b"/"):
         yield tuple(Path(os.fsdecode(path)) for path in paths)
         return
-    if not _DESCRIPTORS.is_dir():
+    if not _DESCRIPTOR_FOLDER.is_dir():
         raise EnvironmentFailure(
             "Slides in a store can only be audited on Linux", "Copy them to a folder and give its path"
         )
@@ -48,7 +48,7 @@ def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator
             file.flush()
             link.parent.mkdir(parents=True, exist_ok=True)
             # The content stays in an unnamed file, which the kernel removes however the process ends.
-            link.symlink_to(_DESCRIPTORS / str(file.fileno()))
+            link.symlink_to(_DESCRIPTOR_FOLDER / str(file.fileno()))
         yield tuple(links)
 
 

@@ -34,7 +34,7 @@ class SourceEntry:
     size : int
         Size in bytes.
     times : Version
-        Version of the file, or ``UNSEEN``.
+        Version of the file, or ``UNKNOWN_VERSION``.
     parts : tuple of SourceEntry
         The further files of a multi-file slide.
     near_slide : bool
@@ -71,7 +71,7 @@ class OpenedSource:
 
 
 # Version of a PACS object before it is opened: a query returns neither size nor version.
-UNSEEN: Version = (-1, -1, -1)
+UNKNOWN_VERSION: Version = (-1, -1, -1)
 
 
 class SourceProblem(Exception):

@@ -28,7 +28,12 @@ from medsanitize.pipeline.storage.retry import (
     with_retries,
     with_retries_small,
 )
-from medsanitize.pipeline.storage.slide_files import MOST_BYTES, Slides, group_slide_files, is_slide_companion
+from medsanitize.pipeline.storage.slide_files import (
+    MAX_DESCRIPTION_BYTES,
+    Slides,
+    group_slide_files,
+    is_slide_companion,
+)
 from medsanitize.pipeline.storage.spool import Spool
 
 Result = TypeVar("Result")
@@ -78,7 +83,7 @@ class RemoteReader:
         """Provide an object's content: in memory if small, else mapped from an unnamed file."""
         address = path.decode("utf-8", "surrogateescape")
         try:
-            spool, size, version = self._whole(address)
+            spool, size, version = self._read_whole(address)
         except ObjectNotFound:
             raise SourceProblem("changed-since-inventory") from None
         except (UnexpectedResponse, TruncatedBody):
@@ -91,7 +96,7 @@ class RemoteReader:
     def read(self, path: bytes) -> bytes | None:
         """Read the beginning of an object, or return None; used for the descriptions of slides."""
         try:
-            return self._first(path.decode("utf-8", "surrogateescape"))[0][: MOST_BYTES + 1]
+            return self._read_first(path.decode("utf-8", "surrogateescape"))[0][: MAX_DESCRIPTION_BYTES + 1]
         except ObjectNotFound:
             return None
         except (UnexpectedResponse, TruncatedBody):
@@ -150,11 +155,11 @@ class RemoteReader:
         listed, own = self._ask(lambda: fs.ls(folder, detail=True)), fs._strip_protocol(folder)
         entries = entries_of(listed, own)
         marked = any((info["name"], info["type"]) == (own, "directory") for info in listed)
-        if marked and all(one.name for one in entries) and self._doubled(own):
+        if marked and all(one.name for one in entries) and self._has_double_slashes(own):
             entries.insert(0, entry_named(b"", b"", is_folder=True))
         return entries
 
-    def _doubled(self, folder: str) -> bool:
+    def _has_double_slashes(self, folder: str) -> bool:
         """Report whether names with two slashes follow the folder's name."""
         # gcsfs lists them in the same form as the folder's own marker object.
         try:
@@ -243,9 +248,9 @@ class RemoteReader:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _whole(self, address: str) -> tuple[Spool, int, Version]:
+    def _read_whole(self, address: str) -> tuple[Spool, int, Version]:
         """Read a complete object with the size and version that the store states afterwards."""
-        fetch = self._streamed if self._web else self._in_blocks
+        fetch = self._read_as_stream if self._web else self._read_in_ranges
         pause = FIRST_PAUSE
         for _ in range(TRIES):
             spool, before, sure = fetch(address)
@@ -264,10 +269,10 @@ class RemoteReader:
             pause *= 2
         raise TruncatedBody
 
-    def _in_blocks(self, address: str) -> _Fetched:
+    def _read_in_ranges(self, address: str) -> _Fetched:
         """Read in ranges, so that only a failed range is requested again."""
         fs, spool = self._store.fs, Spool()
-        first, info = self._first(address)
+        first, info = self._read_first(address)
         spool.write(first)
         if len(first) <= LARGE:
             return spool, info, True
@@ -282,7 +287,7 @@ class RemoteReader:
             raise
         return spool, info, False
 
-    def _first(self, address: str) -> tuple[bytes, _Info | None]:
+    def _read_first(self, address: str) -> tuple[bytes, _Info | None]:
         """Read the first bytes, with the metadata of the same response where available."""
         fs = self._store.fs
         try:
@@ -297,7 +302,7 @@ class RemoteReader:
                 raise
             return b"", info
 
-    def _streamed(self, address: str) -> _Fetched:
+    def _read_as_stream(self, address: str) -> _Fetched:
         """Read the body as a stream, limited to the stated size: web servers may not support ranges."""
         info = self._ask(lambda: self._store.fs.info(address))
         most = None if info.get("size") is None else size_of(info)
@@ -305,7 +310,7 @@ class RemoteReader:
         def fetch() -> Spool:
             spool = Spool()
             try:
-                self._store.fs.get_file(address, _Sink(spool, most), headers=_IDENTITY)
+                self._store.fs.get_file(address, _SpoolWriter(spool, most), headers=_IDENTITY)
             except BaseException:
                 spool.close()
                 raise
@@ -334,7 +339,7 @@ def _answer_of_s3(fs: Any, address: str) -> tuple[bytes, _Info]:
     return given
 
 
-class _Sink:
+class _SpoolWriter:
     """The file-like object that fsspec writes to."""
 
     def __init__(self, spool: Spool, most: int | None) -> None:

@@ -27,7 +27,7 @@ from medsanitize.verifiers.leaks.audit import AuditTarget, ReleaseAudit, audit_r
 from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 # Files or objects read, and stored in the temporary folder, at the same time.
-AT_ONCE: Final = 4
+CONCURRENT_READS: Final = 4
 # Total size (bytes) of prefetched objects above which no more are fetched ahead.
 _AHEAD: Final = 64 << 20
 
@@ -101,11 +101,11 @@ class StoredRelease:
     def digests(self, named: Iterable[Checksum]) -> Iterator[tuple[Checksum, str | None]]:
         """Yield each file with the SHA-256 of its current bytes, or None if it cannot be read."""
         waiting: deque[tuple[Checksum, Future[str | None]]] = deque()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
             try:
                 for one in named:
                     waiting.append((one, pool.submit(self._digest, one.path)))
-                    if len(waiting) > 2 * AT_ONCE:
+                    if len(waiting) > 2 * CONCURRENT_READS:
                         stated, found = waiting.popleft()
                         yield stated, found.result()
                 while waiting:
@@ -118,13 +118,16 @@ class StoredRelease:
     def at_hand(self, wanted: Iterable[AuditTarget]) -> Iterator[Path]:
         """Yield a folder with the files of each object, prefetched while they are small."""
         waiting: deque[tuple[Future[None], Path, int]] = deque()
-        with TemporaryDirectory(prefix="medsanitize-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        with (
+            TemporaryDirectory(prefix="medsanitize-") as folder,
+            ThreadPoolExecutor(CONCURRENT_READS) as pool,
+        ):
             try:
                 for number, one in enumerate(wanted):
                     target = Path(folder) / str(number)
                     target.mkdir()
                     waiting.append((pool.submit(self.fetch, one.paths, target), target, one.size))
-                    while len(waiting) == AT_ONCE or sum(size for _, _, size in waiting) > _AHEAD:
+                    while len(waiting) == CONCURRENT_READS or sum(size for _, _, size in waiting) > _AHEAD:
                         yield from _first_of(waiting)
                 while waiting:
                     yield from _first_of(waiting)

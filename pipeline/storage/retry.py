@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.runtime.resume_hint import GOES_ON
+from medsanitize.pipeline.runtime.resume_hint import RESUMES
 
 Result = TypeVar("Result")
 Kind = Literal["absent", "refused", "passing", "odd", "there", "cut", "lost"]
@@ -47,13 +47,13 @@ _REFUSED_TYPES: Final = frozenset(
 # The object is archived (S3, Azure) and must be restored before it can be read.
 _ARCHIVED_CODES: Final = frozenset(["BlobArchived", "InvalidObjectState"])
 # The transmitted data was corrupted; it is sent again.
-_SPOILT_CODES: Final = frozenset(
+_UNUSABLE_CODES: Final = frozenset(
     ["BadDigest", "IncompleteBody", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"]
 )
 _LOST_CODES: Final = frozenset(["NoSuchUpload"])
 _UNKNOWN_CODES: Final = frozenset(["InvalidArgument", "InvalidRequest", "NotImplemented"])
 _NO_BUCKET: Final = frozenset(["NoSuchBucket", "ContainerNotFound"])
-_CUT_TYPES: Final = frozenset(
+_TRUNCATED_TYPES: Final = frozenset(
     [
         "ChecksumError",
         "ClientPayloadError",
@@ -64,7 +64,7 @@ _CUT_TYPES: Final = frozenset(
         "ResponseStreamingError",
     ]
 )
-_ODD: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOOLONG])
+_UNEXPECTED: Final = frozenset([errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENAMETOOLONG])
 
 
 class ObjectNotFound(Exception):
@@ -179,14 +179,14 @@ def store_unreachable() -> EnvironmentFailure:
     """Return the error for a store that failed for too long."""
     return EnvironmentFailure(
         f"A store was unreachable or failing for {PATIENCE:.0f} seconds",
-        f"Check the network and the store, then run the same command again: {GOES_ON}",
+        f"Check the network and the store, then run the same command again: {RESUMES}",
     )
 
 
 def kind_of(failure: BaseException) -> Kind:
     """Classify a failure; ``passing`` (retried) if nothing else is known."""
     chain = tuple(chain_of(failure))
-    if any(type(one).__name__ in _CUT_TYPES for one in chain):
+    if any(type(one).__name__ in _TRUNCATED_TYPES for one in chain):
         return "cut"
     codes = codes_of(failure)
     # Codes are checked before statuses: S3 and Azure use one status for several of these conditions.
@@ -196,7 +196,7 @@ def kind_of(failure: BaseException) -> Kind:
         return "odd"
     if codes & _REFUSED_CODES:
         return "refused"
-    if codes & _SPOILT_CODES:
+    if codes & _UNUSABLE_CODES:
         return "passing"
     return next((kind for one in chain if (kind := _kind_of_one(one)) is not None), "passing")
 
@@ -222,7 +222,7 @@ def _kind_of_one(one: BaseException) -> Kind | None:
         return "absent" if one.__cause__ is None or isinstance(one.__cause__, ValueError) else None
     if isinstance(one, PermissionError):
         return "refused"
-    if isinstance(one, OSError) and one.errno in _ODD and one.__cause__ is None:
+    if isinstance(one, OSError) and one.errno in _UNEXPECTED and one.__cause__ is None:
         return "odd"
     return None
 

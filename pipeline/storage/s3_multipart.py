@@ -21,7 +21,7 @@ from medsanitize.pipeline.storage.retry import (
 )
 
 # Parts of one file in transfer, and in memory, at the same time.
-AT_ONCE: Final = 4
+CONCURRENT_PARTS: Final = 4
 # Codes of an upload that can never be completed, however often it is tried.
 _UNUSABLE_CODES: Final = frozenset(["ConditionalRequestConflict", "InvalidPart"])
 _MARKERS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
@@ -97,7 +97,7 @@ def abort_uploads(address: str, paths: Iterable[str]) -> None:
 
 def _send(path: Path, upload: _Upload, part: int) -> list[dict[str, Any]]:
     """Upload the parts of a file, a few at a time, and return what completes the upload."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_PARTS) as pool:
         starts = range(0, path.stat().st_size, part)
         sent = [pool.submit(_send_part, path, upload, part, start) for start in starts]
         try:

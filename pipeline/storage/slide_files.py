@@ -21,7 +21,7 @@ from medsanitize.sanitize.wsi.vendors import aperio_afi, hamamatsu_vms, mirax
 
 INI = b"Slidedat.ini"
 # Bytes of a description that are read.
-MOST_BYTES = 4 << 20
+MAX_DESCRIPTION_BYTES = 4 << 20
 # Suffix of Trestle's macro image of the whole glass.
 _MACRO = b".full"
 _TIFFS = (b".tif", b".tiff")

@@ -12,7 +12,13 @@ from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.storage.local import require_pinned
 from medsanitize.pipeline.storage.open_store import reader_of
 from medsanitize.pipeline.storage.pacs.address import root_of
-from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem, Version
+from medsanitize.pipeline.storage.protocol import (
+    UNKNOWN_VERSION,
+    OpenedSource,
+    SourceEntry,
+    SourceProblem,
+    Version,
+)
 from medsanitize.policies.inputs import DicomWeb, Dimse
 
 __all__ = [
@@ -107,7 +113,7 @@ def open_new_source(
         The location is unreachable.
     """
     # A PACS states no version before retrieval; what is retrieved first defines it.
-    if found.times == UNSEEN:
+    if found.times == UNKNOWN_VERSION:
         with reader_of(found.path).opened(found.path) as one:
             yield (one.content,), one.size, stamp(seal, one.size, one.version)
         return

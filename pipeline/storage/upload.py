@@ -39,12 +39,12 @@ from medsanitize.release.checksums import digest_file, read_checksums
 Result = TypeVar("Result")
 
 # Files in transfer at the same time.
-AT_ONCE: Final = 4
+CONCURRENT_UPLOADS: Final = 4
 # Size (bytes) of a part; files from twice this size on are sent in parts.
 PART: Final = 16 * 2**20
 # How often an upload is started for one file if the store loses it.
-BEGINNINGS: Final = 3
-_MOST_PARTS: Final = 9000
+MAX_UPLOAD_STARTS: Final = 3
+_MAX_PARTS: Final = 9000
 _BLOCK: Final = 8 * 2**20
 _DIGEST: Final = "sha256"
 
@@ -125,7 +125,7 @@ class UploadTarget:
             self._put_all(release, stop, advance, begun=begun)
             self._abandon_parts(release)
             if not lists_exactly(self._address, release, stop.check):
-                raise _not_exactly()
+                raise _differing_release()
             stop.check()
             # Last: the upload becomes a release with this object.
             self._put(_stated(release, layout.ROOT), release)
@@ -162,14 +162,14 @@ class UploadTarget:
     ) -> None:
         """Upload every file but the first and the last, a few at a time."""
         on_their_way: deque[Future[bool]] = deque()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(CONCURRENT_UPLOADS) as pool:
             try:
                 for file in _files(release):
                     stop.check()
                     put = self._put_again if begun else self._put
                     on_their_way.append(pool.submit(put, file, release))
                     # Bounded, so that a failure is noticed after few further uploads.
-                    if len(on_their_way) == 2 * AT_ONCE:
+                    if len(on_their_way) == 2 * CONCURRENT_UPLOADS:
                         on_their_way.popleft().result()
                         advance(1)
                 while on_their_way:
@@ -189,13 +189,13 @@ class UploadTarget:
 
     def _put(self, file: _File, release: Path) -> bool:
         """Upload a file if it does not exist; return whether it was uploaded."""
-        for _ in range(BEGINNINGS):
+        for _ in range(MAX_UPLOAD_STARTS):
             with suppress(UploadExpired):
                 return self._put_once(file, release)
             if self._info(file.path) is not None:  # stores also forget an upload that they have completed
                 self._require_same(file)
                 return False
-        raise _loses_uploads()
+        raise _uploads_lost()
 
     def _put_once(self, file: _File, release: Path) -> bool:
         send = partial(self._send, release / file.path, file)
@@ -213,7 +213,7 @@ class UploadTarget:
                 raise
             # One claims the prefix, the other makes the release: neither may replace an object.
             if file.path in (layout.SUMS, layout.ROOT):
-                raise _knows_no_conditions() from None
+                raise _conditions_unsupported() from None
             send(mode="overwrite")
         return True
 
@@ -222,7 +222,7 @@ class UploadTarget:
         url, stated = self._url(file.path), {_DIGEST: file.sha256}
         if self._scheme == "s3" and file.size >= 2 * PART:
             # S3 allows at most 10,000 parts per object.
-            part = max(PART, -(-file.size // _MOST_PARTS))
+            part = max(PART, -(-file.size // _MAX_PARTS))
             upload_multipart(path, url, part, stated, over=mode == "overwrite")
             return
         if self._scheme == "gs":
@@ -276,7 +276,7 @@ def _stated(release: Path, path: str) -> _File:
     return _File(path, (release / path).stat().st_size, digest_file(release / path))
 
 
-def _not_exactly() -> UsageError:
+def _differing_release() -> UsageError:
     return UsageError(
         "output: the store does not list exactly the files of the release",
         "Remove other objects (medsanitize verify lists them in a copy), or choose another prefix",
@@ -290,14 +290,14 @@ def _not_a_store() -> EnvironmentFailure:
     )
 
 
-def _loses_uploads() -> EnvironmentFailure:
+def _uploads_lost() -> EnvironmentFailure:
     return EnvironmentFailure(
-        f"output: the store lost an upload in progress {BEGINNINGS} times",
+        f"output: the store lost an upload in progress {MAX_UPLOAD_STARTS} times",
         "Check that no person and no rule of the bucket ends uploads there, then run the same command again",
     )
 
 
-def _knows_no_conditions() -> UsageError:
+def _conditions_unsupported() -> UsageError:
     return UsageError(
         "output: the store does not support conditional writes (If-None-Match)",
         "Use a store that does: without them, two runs could mix their releases",

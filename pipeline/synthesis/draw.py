@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH: Final = 16
-MOST_AGAIN: Final = 10
+MAX_RESAMPLED: Final = 10
 """Limit of resampled images, as a multiple of the requested images."""
 
 
@@ -163,7 +163,7 @@ def sample_images(
             for label, lack in enumerate(lacking)
             for place in range(lack)
         ]
-        if not more or again + len(more) > MOST_AGAIN * sum(wanted):
+        if not more or again + len(more) > MAX_RESAMPLED * sum(wanted):
             break
         fresh = sampler(more)
         for one, image, matched in zip(more, fresh, gate.match(fresh).matched, strict=True):

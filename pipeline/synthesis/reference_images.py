@@ -101,7 +101,7 @@ def reference_splits(
     # Patients are numbered across the splits, so that a patient in two of them has one number.
     for name, part in zip(PARTS, table.parts, strict=True):
         rows = rows_of(table, part)
-        labels, of_image = _classed(rows, table.label, generator.classes)
+        labels, of_image = _rows_with_class(rows, table.label, generator.classes)
         examples, left_out = _examples(labels, progress, cancellation)
         if seen and name != "training":
             # Verifiers are trained on all classes, so the digest over all rows is compared as well.
@@ -143,7 +143,7 @@ def rows_of(table: ReferenceTable, part: str | None) -> Labels:
     return read_labels(table.table, table.images, table.columns, part)
 
 
-def _classed(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
+def _rows_with_class(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
     """Return the rows whose class the generator knows, and the class number of each image."""
     import numpy as np
 

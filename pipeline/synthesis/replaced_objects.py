@@ -105,12 +105,12 @@ class _Image:
 def _images(state: State) -> Iterator[_Image]:
     """Yield every image that would be released, by row number."""
     for one in originals(state):
-        if _shows_something(one.record):
+        if _has_image(one.record):
             flagged = one.flagged or CheckResult.FLAGGED in (one.record.pixels, one.record.faces)
             yield _Image(one.id, one.patient, flagged, one.paths)
 
 
-def _shows_something(record: ObjectRecord) -> bool:
+def _has_image(record: ObjectRecord) -> bool:
     return record.kind in ("raster", "slide") or record.rows is not None
 
 

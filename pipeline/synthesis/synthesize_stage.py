@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 _BATCH: Final = 32
-_SHOWN: Final = 32
+_PAGE_IMAGES: Final = 32
 _MEASURED: Final = "generated for the release, before any review"
 _MATCHED_NOBODY: Final = "without a match; none is released"
 _UNRELEASED: Final = "no synthetic image is released."
@@ -237,14 +237,14 @@ def synthesize(context: RunContext, section: Synthesize) -> None:
         gate, sides = _prepared(context, section, generator, wanted)
         # Too few patients for any threshold: sampling could not change the verdict.
         if gate.needed:
-            _keep(state, _undrawn(gate, replaced, wanted), ())
+            _keep(state, _without_images(gate, replaced, wanted), ())
         else:
-            drawn = _drawn(context, section, generator, gate, wanted)
+            drawn = _sample_and_judge(context, section, generator, gate, wanted)
             state.commit()
             measured = _measured(context, generator, drawn, sides)
             if not context.workspace.anonymous:
                 _write_page(context.workspace, generator, drawn, sides, measured)
-            _settle(context, generator, drawn, replaced, measured)
+            _store_result(context, generator, drawn, replaced, measured)
     remove_unreleased(state, context.staged)
 
 
@@ -304,7 +304,7 @@ def _prepared(
     return gate, sides
 
 
-def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
+def _without_images(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
     """Return the public facts for a run that samples no image, because none could pass."""
     from medsanitize.generators.privacy_gate.statement import undrawn
 
@@ -323,7 +323,7 @@ def _undrawn(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> Sy
     )
 
 
-def _drawn(
+def _sample_and_judge(
     context: RunContext,
     section: Synthesize,
     generator: Generator,
@@ -383,7 +383,7 @@ def _write_page(
         path.chmod(0o600)
 
 
-def _settle(
+def _store_result(
     context: RunContext,
     generator: Generator,
     drawn: SamplingResult,
@@ -398,8 +398,8 @@ def _settle(
     verdict = drawn.judged.verdict
     passed = verdict.passed
     rows = list(_staged(context.engine, generator, drawn)) if passed else []
-    grid = montage(drawn.pixels[:_SHOWN]) if passed and len(drawn.chosen) else b""
-    quality, figures = _told_quality(measured, released=bool(rows))
+    grid = montage(drawn.pixels[:_PAGE_IMAGES]) if passed and len(drawn.chosen) else b""
+    quality, figures = _quality_sentences(measured, released=bool(rows))
     said = SyntheticSummary(
         replaced=replaced.objects,
         asked=sum(drawn.wanted),
@@ -419,7 +419,7 @@ def _settle(
     _keep(context.state, said, rows)
 
 
-def _told_quality(
+def _quality_sentences(
     measured: QualityResult, *, released: bool
 ) -> tuple[tuple[str, ...], tuple[FigureTable, ...]]:
     """Return the public sentences and figures on quality; they contain no image of a patient."""

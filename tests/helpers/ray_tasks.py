@@ -75,7 +75,7 @@ def one_at_a_time(*_: object, **__: object) -> int:
 def release(policy: Policy) -> dict[str, Any]:
     """A whole run, in small slow batches."""
     sanitize.sanitize_batch = slowly
-    sanitize.objects_of_a_batch = one_at_a_time
+    sanitize.batch_size = one_at_a_time
     result = run(policy, Options(workers=2))
     return {"ending": result.ending, "outcomes": result.outcomes}
 

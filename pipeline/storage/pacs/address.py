@@ -21,7 +21,7 @@ from medsanitize.policies.validate_inputs import is_valid_service, may_carry_cre
 from pydantic import TypeAdapter, ValidationError
 
 SCHEMES: Final = (b"dicomweb+", b"dimse://")
-THE_PACS: Final = "The PACS"
+PACS_NAME: Final = "The PACS"
 
 _TITLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 _PEER: Final = re.compile(r"([A-Za-z0-9_.-]{1,16})@([A-Za-z0-9.-]+):([0-9]{1,5})")
@@ -39,7 +39,7 @@ class WebService:
     url: str
     credential: str = ""
     variable: str = ""
-    name: str = field(default=THE_PACS, compare=False)
+    name: str = field(default=PACS_NAME, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +60,7 @@ class DimsePeer:
     number: int
     calling: str
     port: int | None = None
-    name: str = field(default=THE_PACS, compare=False)
+    name: str = field(default=PACS_NAME, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -154,7 +154,7 @@ def service_in(address: bytes) -> bytes:
     return re.split(rb"[?#]", address, maxsplit=1)[0]
 
 
-def parse_service(service: bytes, name: str = THE_PACS) -> WebService | DimsePeer:
+def parse_service(service: bytes, name: str = PACS_NAME) -> WebService | DimsePeer:
     """Parse the address of a service; messages use ``name`` for it."""
     text = service.decode("ascii")
     if found := _WEB.fullmatch(text):

@@ -66,8 +66,8 @@ def associate(
             evt_handlers=[*prompt_handlers(), *handlers],
         )
     if association.is_established:
-        _serves_nobody(association)
-        threading.Thread(target=_ends_with_process, args=(association,), daemon=True).start()
+        _disable_own_thread(association)
+        threading.Thread(target=_abort_at_exit, args=(association,), daemon=True).start()
         return association
     answer = association.acceptor.primitive
     if association.is_rejected and answer is not None:
@@ -81,7 +81,7 @@ def associate(
     raise TransientFailure("no association could be made")
 
 
-def _ends_with_process(association: Any) -> None:
+def _abort_at_exit(association: Any) -> None:
     """Abort an association when the process ends; pynetdicom would wait for the peer."""
     ended = threading.main_thread()
     while association.is_alive():
@@ -91,7 +91,7 @@ def _ends_with_process(association: Any) -> None:
             return
 
 
-def _serves_nobody(association: Any) -> None:
+def _disable_own_thread(association: Any) -> None:
     """Leave every message to the thread that sent the request.
 
     The association's own thread polls for requests from the peer. On a busy machine it may still be polling
@@ -99,24 +99,24 @@ def _serves_nobody(association: Any) -> None:
     """
     get_msg = association.dimse.get_msg
 
-    def only_for_us(block: bool = False) -> Any:
+    def get_for_requester(block: bool = False) -> Any:
         return (None, None) if threading.current_thread() is association else get_msg(block=block)
 
-    association.dimse.get_msg = only_for_us
+    association.dimse.get_msg = get_for_requester
 
 
 def prompt_handlers() -> list[Any]:
     """Return handlers that avoid delayed acknowledgements on both sides (40 ms per message)."""
     from pynetdicom import evt
 
-    def no_waiting(event: Any) -> None:
+    def acknowledge_at_once(event: Any) -> None:
         own = event.assoc.dul.socket and event.assoc.dul.socket.socket
         if own:
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if hasattr(socket, "TCP_QUICKACK"):  # Linux; the kernel resets it, so it is set at every event
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
-    return [(one, no_waiting) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
+    return [(one, acknowledge_at_once) for one in (evt.EVT_CONN_OPEN, evt.EVT_DATA_SENT, evt.EVT_DATA_RECV)]
 
 
 _REASONS: Final = {

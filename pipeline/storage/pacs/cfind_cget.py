@@ -34,7 +34,7 @@ _PENDING: Final = (0xFF00, 0xFF01)
 _BUSY: Final = range(0xA700, 0xA800)
 _UNKNOWN_DESTINATION: Final = 0xA801
 # Associations kept open: for C-FIND, for C-MOVE, and one per SOP class for C-GET.
-_KEPT: Final = 3
+_MAX_ASSOCIATIONS: Final = 3
 _ARRIVAL_SECONDS: Final = 30
 _CHECK_SECONDS: Final = 2.0
 
@@ -58,12 +58,12 @@ class DimseConnection:
 
     def check(self) -> None:
         """Open the associations that a run needs."""
-        self._to_find()
+        self._find_association()
         if self._who.port is None:
             # Secondary Capture, the class that archives are most likely to store.
-            self._to_get("1.2.840.10008.5.1.4.1.1.7")
+            self._get_association("1.2.840.10008.5.1.4.1.1.7")
         else:
-            self._to_move()
+            self._move_association()
 
     def check_port(self) -> None:
         """Check, for C-MOVE, that our port is free."""
@@ -82,13 +82,13 @@ class DimseConnection:
         identifier = _identifier(_LEVELS[len(above)], values)
         wanted = (*values, "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
         found: list[Answer] = []
-        with self._failing_safe("find"), suppress_warnings():
-            for status, answer in self._to_find().send_c_find(identifier, _FIND):
+        with self._replaced_errors("find"), suppress_warnings():
+            for status, answer in self._find_association().send_c_find(identifier, _FIND):
                 code = status.get("Status")
                 if code in _PENDING and answer is not None:
                     found.append({name: _values(answer, name) for name in wanted})
                 elif code != 0:  # a list that ends early must not pass for a complete one
-                    raise TransientFailure(_words("C-FIND", code))
+                    raise TransientFailure(_describe_status("C-FIND", code))
         return found
 
     # -- fetching -------------------------------------------------------------------------
@@ -100,10 +100,10 @@ class DimseConnection:
     def _get(self, wanted: Instance) -> bytes:
         if not wanted.sop_class:
             raise ObjectRefused("a peer that reports no SOP class")
-        with self._failing_safe(wanted.sop_class), suppress_warnings():
-            association = self._to_get(wanted.sop_class)
+        with self._replaced_errors(wanted.sop_class), suppress_warnings():
+            association = self._get_association(wanted.sop_class)
             self._inbox = Inbox(wanted.instance)
-            code = _final(association.send_c_get(_identifier("IMAGE", _place(wanted)), _GET))
+            code = _final(association.send_c_get(_identifier("IMAGE", _uids_of(wanted)), _GET))
             content, self._inbox = self._inbox.content, Inbox()
             # 0xB000: some sub-operations failed, but the awaited object may be here.
             if content is not None and code in (0, 0xB000):
@@ -112,9 +112,9 @@ class DimseConnection:
 
     def _move(self, wanted: Instance) -> bytes:
         inbox = Inbox(wanted.instance)
-        with self._failing_safe("move"), suppress_warnings(), receive_at_port(self._who, inbox):
-            association = self._to_move()
-            identifier = _identifier("IMAGE", _place(wanted))
+        with self._replaced_errors("move"), suppress_warnings(), receive_at_port(self._who, inbox):
+            association = self._move_association()
+            identifier = _identifier("IMAGE", _uids_of(wanted))
             code = _final(association.send_c_move(identifier, self._who.calling, _MOVE))
             if code == _UNKNOWN_DESTINATION:
                 raise EnvironmentFailure(
@@ -130,17 +130,20 @@ class DimseConnection:
 
     # -- associations ---------------------------------------------------------------------
 
-    def _to_find(self) -> Any:
-        return self._association("find", [(_FIND, _plain())])
+    def _find_association(self) -> Any:
+        return self._association("find", [(_FIND, _uncompressed_syntaxes())])
 
-    def _to_move(self) -> Any:
-        return self._association("move", [(_MOVE, _plain())])
+    def _move_association(self) -> Any:
+        return self._association("move", [(_MOVE, _uncompressed_syntaxes())])
 
-    def _to_get(self, sop_class: str) -> Any:
+    def _get_association(self, sop_class: str) -> Any:
         """Open an association with one context per transfer syntax, so that the peer converts nothing."""
         from pynetdicom import evt
 
-        contexts = [(_GET, _plain()), *((sop_class, [syntax]) for syntax in all_transfer_syntaxes())]
+        contexts = [
+            (_GET, _uncompressed_syntaxes()),
+            *((sop_class, [syntax]) for syntax in all_transfer_syntaxes()),
+        ]
         handlers = [(evt.EVT_C_STORE, lambda event: self._inbox.take(event))]
         return self._association(sop_class, contexts, takes=sop_class, handlers=handlers)
 
@@ -151,7 +154,7 @@ class DimseConnection:
         kept = self._kept.pop(name, None)
         if kept is None or not kept.is_established:
             # The oldest is released: peers limit the number of associations per caller.
-            while len(self._kept) >= _KEPT:
+            while len(self._kept) >= _MAX_ASSOCIATIONS:
                 release_association(self._kept.pop(next(iter(self._kept))))
             kept = associate(self._who, contexts, takes=takes, handlers=handlers)
             if not any(context.abstract_syntax == contexts[0][0] for context in kept.accepted_contexts):
@@ -165,7 +168,7 @@ class DimseConnection:
         return kept
 
     @contextmanager
-    def _failing_safe(self, name: str) -> Iterator[None]:
+    def _replaced_errors(self, name: str) -> Iterator[None]:
         """Drop the association after a failure, and replace library errors, which may quote values."""
         try:
             yield
@@ -184,11 +187,11 @@ class DimseConnection:
 _OFFERS: Final = {_FIND: "C-FIND", _GET: "C-GET", _MOVE: "C-MOVE"}
 
 
-def _plain() -> list[str]:
+def _uncompressed_syntaxes() -> list[str]:
     return ["1.2.840.10008.1.2.1", "1.2.840.10008.1.2"]
 
 
-def _place(wanted: Instance) -> dict[str, str]:
+def _uids_of(wanted: Instance) -> dict[str, str]:
     return {
         "StudyInstanceUID": wanted.study,
         "SeriesInstanceUID": wanted.series,
@@ -231,9 +234,9 @@ def _final(answers: Any) -> int | None:
 
 def _failure(service: str, code: int | None) -> TransientFailure | ObjectRefused:
     if code is None or code in _BUSY:
-        return TransientFailure(_words(service, code))
-    return ObjectRefused(_words(service, code))
+        return TransientFailure(_describe_status(service, code))
+    return ObjectRefused(_describe_status(service, code))
 
 
-def _words(service: str, code: int | None) -> str:
+def _describe_status(service: str, code: int | None) -> str:
     return f"{service} was broken off" if code is None else f"{service} ended with status 0x{code:04X}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medsanitize.pipeline.storage.pacs.address import THE_PACS, service_of
+from medsanitize.pipeline.storage.pacs.address import PACS_NAME, service_of
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
 from medsanitize.policies.inputs import DicomWeb, Dimse
 
@@ -24,12 +24,12 @@ def check_pacs(inputs: Sequence[object]) -> None:
         if isinstance(one, DicomWeb | Dimse):
             if one.worklist is not None:
                 read_worklist(one.worklist, one.query)
-            names.setdefault(service_of(one), f"{THE_PACS} of input {number}")
+            names.setdefault(service_of(one), f"{PACS_NAME} of input {number}")
     for service, name in sorted(names.items()):
         # Imported here so that runs without a PACS need neither pydicom's nor requests' import time.
         from medsanitize.pipeline.storage.pacs.reader import reader
 
-        asked = reader(service, name if len(names) > 1 else THE_PACS)
+        asked = reader(service, name if len(names) > 1 else PACS_NAME)
         try:
             asked.check()
         finally:

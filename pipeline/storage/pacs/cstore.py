@@ -17,7 +17,7 @@ from medsanitize.pipeline.storage.pacs.cfind_cget import DimseConnection
 from medsanitize.pipeline.storage.pacs.pacs_retry import ObjectRefused, TransientFailure
 
 # Contexts in addition to the one for C-ECHO, which keeps an association open if none of them is accepted.
-_ROOM: Final = 127
+_MAX_CONTEXTS: Final = 127
 # Warning statuses of the Storage service (PS3.4 B.2.3).
 _CHANGED: Final = (0xB000, 0xB006, 0xB007)
 _BUSY: Final = range(0xA700, 0xA800)
@@ -29,7 +29,7 @@ class DimseReceiver:
     def __init__(self, peer: DimsePeer, pairs: Sequence[tuple[str, str]]) -> None:
         self._who = peer
         self._asks = DimseConnection(peer)
-        self._packs = [pairs[start : start + _ROOM] for start in range(0, len(pairs), _ROOM)]
+        self._packs = [pairs[start : start + _MAX_CONTEXTS] for start in range(0, len(pairs), _MAX_CONTEXTS)]
         self._pack_of = {pair: number for number, pack in enumerate(self._packs) for pair in pack}
         self._open: dict[int, Any] = {}
 

@@ -25,9 +25,9 @@ Result = TypeVar("Result")
 _PAGE: Final = 1000
 _SECONDS: Final = (10, 120)
 # A UID that no study has.
-_NOBODY: Final = "2.25.1"
-_COUNTS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
-_AS_STORED: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
+_UNUSED_UID: Final = "2.25.1"
+_RETURNED_FIELDS: Final = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances", "SOPClassUID")
+_ACCEPT: Final = 'multipart/related; type="application/dicom"; transfer-syntax=*'
 
 
 class WebConnection:
@@ -66,7 +66,9 @@ class WebConnection:
 
     def check(self) -> None:
         """Query for a study that does not exist."""
-        self._tried(lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _NOBODY}))
+        self._request_safely(
+            lambda: self._client.search_for_studies(limit=1, search_filters={_UID: _UNUSED_UID})
+        )
 
     def check_port(self) -> None:
         """Nothing to check: DICOMweb does not deliver to a port."""
@@ -92,9 +94,9 @@ class WebConnection:
             self._client.search_for_series,
             self._client.search_for_instances,
         )[len(above)]
-        fields, filters = sorted({*keys, *_COUNTS}), dict(keys)
+        fields, filters = sorted({*keys, *_RETURNED_FIELDS}), dict(keys)
         try:
-            page = self._tried(
+            page = self._request_safely(
                 lambda: search(*above, limit=_PAGE, offset=offset, fields=fields, search_filters=filters),
                 of_object=bool(above or offset),
             )
@@ -116,11 +118,11 @@ class WebConnection:
         url = URI(self._who.url, wanted.study, wanted.series, wanted.instance, permissive=True)
 
         def get() -> tuple[str, bytes]:
-            answer = self._session.get(str(url), headers={"Accept": _AS_STORED}, timeout=_SECONDS)
+            answer = self._session.get(str(url), headers={"Accept": _ACCEPT}, timeout=_SECONDS)
             answer.raise_for_status()
             return answer.headers.get("Content-Type", ""), answer.content
 
-        return single_part(*self._tried(get, of_object=True))
+        return single_part(*self._request_safely(get, of_object=True))
 
     def post(self, body: Any, headers: Mapping[str, str]) -> tuple[int, Any]:
         """Send one object by STOW-RS.
@@ -145,9 +147,9 @@ class WebConnection:
                 said = answer.json()
             return answer.status_code, said
 
-        return self._tried(request, of_object=True)
+        return self._request_safely(request, of_object=True)
 
-    def _tried(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
+    def _request_safely(self, call: Callable[[], Result], *, of_object: bool = False) -> Result:
         """Make one request and replace the library's errors, which may quote UIDs and URLs."""
         try:
             return call()
@@ -158,7 +160,7 @@ class WebConnection:
             answer, kind = None, "an unreadable response"
         status = None if answer is None else int(answer.status_code)
         if status in (401, 403, 407) or kind == "SSLError":
-            raise self._refused(status)
+            raise self._service_error(status)
         if of_object and status is not None and status not in _BUSY:
             raise (ObjectNotFound if status in (404, 410) else ObjectRefused)(f"HTTP status {status}")
         if status is not None and 300 <= status < 500 and status not in _BUSY:
@@ -167,7 +169,7 @@ class WebConnection:
             )
         raise TransientFailure(kind if status is None else f"HTTP status {status}")
 
-    def _refused(self, status: int | None) -> EnvironmentFailure:
+    def _service_error(self, status: int | None) -> EnvironmentFailure:
         if status is None:
             return EnvironmentFailure(
                 f"{self._who} has an invalid certificate",
@@ -186,7 +188,7 @@ _BUSY: Final = frozenset((408, 425, 429, 502, 503, 504))
 def _authentication(service: WebService) -> Callable[[Any], Any]:
     """Return the requests authentication; only here is the credential read from the environment."""
     if not service.variable:
-        return _nothing_added
+        return _no_credential
     secret = os.environ.get(service.variable, "")
     if not secret or not secret.isascii() or not secret.isprintable():
         raise UsageError(  # does not quote the variable: a secret may have been written in its place
@@ -199,14 +201,14 @@ def _authentication(service: WebService) -> Callable[[Any], Any]:
         user, _, password = secret.partition(":")
         return HTTPBasicAuth(user, password)
 
-    def bear(request: Any) -> Any:
+    def add_bearer_token(request: Any) -> Any:
         request.headers["Authorization"] = f"Bearer {secret}"
         return request
 
-    return bear
+    return add_bearer_token
 
 
-def _nothing_added(request: Any) -> Any:
+def _no_credential(request: Any) -> Any:
     """Add no credential; with ``auth=None``, requests would use ~/.netrc, over http:// as well."""
     return request
 

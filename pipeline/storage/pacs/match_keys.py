@@ -29,11 +29,11 @@ def _matches(keyword: str, asked: str, values: tuple[str, ...]) -> bool:
     asked = asked.strip()
     if not asked.strip("*"):
         return True
-    alike = _ALIKE.get(dictionary_VR(keyword), _like)
+    alike = _COMPARISONS.get(dictionary_VR(keyword), _matches_wildcards)
     return any(alike(asked, value.strip()) for value in values)
 
 
-def _like(asked: str, value: str) -> bool:
+def _matches_wildcards(asked: str, value: str) -> bool:
     # fnmatch would read a bracket in the value as a character class.
     return fnmatchcase(value.casefold(), asked.casefold().replace("[", "[[]"))
 
@@ -58,7 +58,7 @@ def _digits(time: str) -> str | None:
     return None if found is None else "".join(part or "" for part in found.groups())
 
 
-def _name(asked: str, value: str) -> bool:
+def _person_name(asked: str, value: str) -> bool:
     """Compare person names; one requested representation may match any of the answer's three."""
     wanted, given = asked.split("="), value.split("=")
     if len(wanted) == 1:
@@ -70,8 +70,10 @@ def _name(asked: str, value: str) -> bool:
 def _person(asked: str, value: str) -> bool:
     """Compare one representation by component; the answer may have more, and a wildcard may span several."""
     wanted, given = (_components(one) for one in (asked, value))
-    each = len(given) >= len(wanted) and all(_like(*pair) for pair in zip(wanted, given, strict=False))
-    return each or _like("^".join(wanted), "^".join(given))
+    each = len(given) >= len(wanted) and all(
+        _matches_wildcards(*pair) for pair in zip(wanted, given, strict=False)
+    )
+    return each or _matches_wildcards("^".join(wanted), "^".join(given))
 
 
 def _components(name: str) -> list[str]:
@@ -80,6 +82,6 @@ def _components(name: str) -> list[str]:
     return [one.strip() for one in "".join(plain).rstrip("^ ").split("^")]
 
 
-_ALIKE: Final[Mapping[str, Callable[[str, str], bool]]] = {"DA": _date, "TM": _time, "PN": _name}
+_COMPARISONS: Final[Mapping[str, Callable[[str, str], bool]]] = {"DA": _date, "TM": _time, "PN": _person_name}
 _TIME: Final = re.compile(r"(?:(\d{2})(?::?(\d{2})(?::?(\d{2})(?:\.(\d{1,6}))?)?)?)?", re.ASCII)
 _DIGITS: Final = 12

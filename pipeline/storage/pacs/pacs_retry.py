@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.pipeline.runtime.resume_hint import GOES_ON
+from medsanitize.pipeline.runtime.resume_hint import RESUMES
 
 Result = TypeVar("Result")
 
 # Seconds before each retry of a failing PACS, 40 in total. The first retry is immediate: the peer may have
 # closed a connection that was idle.
-PAUSES: Final = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)
+PAUSE_SECONDS: Final = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)
 # The same for one object that a working peer does not provide.
-FEW: Final = PAUSES[1:4]
+OBJECT_PAUSE_SECONDS: Final = PAUSE_SECONDS[1:4]
 
 
 class ServiceNotOffered(EnvironmentFailure):
@@ -42,7 +42,10 @@ class ObjectNotFound(ObjectRefused):
 
 
 def with_retries(
-    who: object, call: Callable[[], Result], pauses: Sequence[float] = PAUSES, few: Sequence[float] = FEW
+    who: object,
+    call: Callable[[], Result],
+    pauses: Sequence[float] = PAUSE_SECONDS,
+    few: Sequence[float] = OBJECT_PAUSE_SECONDS,
 ) -> Result:
     """Call until it succeeds, with increasing pauses.
 
@@ -83,5 +86,5 @@ def pacs_unreachable(who: object, how: str) -> PacsUnreachable:
     """Return the error for a service that keeps failing."""
     return PacsUnreachable(
         f"{who} cannot be used: {how}",
-        f"Check the network and the PACS, then run the same command again: {GOES_ON}",
+        f"Check the network and the PACS, then run the same command again: {RESUMES}",
     )

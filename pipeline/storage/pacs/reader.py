@@ -9,7 +9,7 @@ from typing import Protocol
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.storage.pacs.address import (
-    THE_PACS,
+    PACS_NAME,
     DimsePeer,
     Instance,
     address_of,
@@ -19,18 +19,18 @@ from medsanitize.pipeline.storage.pacs.address import (
 )
 from medsanitize.pipeline.storage.pacs.match_keys import Answer, first_ignored_key
 from medsanitize.pipeline.storage.pacs.pacs_retry import (
-    FEW,
-    PAUSES,
+    OBJECT_PAUSE_SECONDS,
+    PAUSE_SECONDS,
     ObjectRefused,
     PacsUnreachable,
     with_retries,
 )
 from medsanitize.pipeline.storage.pacs.worklist import read_worklist
-from medsanitize.pipeline.storage.protocol import UNSEEN, OpenedSource, SourceEntry, SourceProblem
+from medsanitize.pipeline.storage.protocol import UNKNOWN_VERSION, OpenedSource, SourceEntry, SourceProblem
 from medsanitize.policies.inputs import SERIES_KEYS, STUDY_KEYS
 
 # UIDs become part of addresses: anything but digits and dots could break them.
-_SAFE = frozenset("0123456789.")
+_UID_CHARACTERS = frozenset("0123456789.")
 
 
 class PacsConnection(Protocol):
@@ -53,13 +53,13 @@ class PacsConnection(Protocol):
 
 
 _LEVELS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
-_PROMISES = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
+_COUNT_KEYWORDS = ("NumberOfStudyRelatedSeries", "NumberOfSeriesRelatedInstances")
 
 
 class PacsReader:
     """Reads one service; connections are reused between calls."""
 
-    def __init__(self, service: bytes, peer: PacsConnection, name: str = THE_PACS) -> None:
+    def __init__(self, service: bytes, peer: PacsConnection, name: str = PACS_NAME) -> None:
         self._service = service
         self._name = name
         self.peer = peer
@@ -72,15 +72,15 @@ class PacsReader:
         EnvironmentFailure
             The service is unreachable or denies access.
         """
-        self._is_well()
+        self._check_service()
         self.peer.check_port()
 
     def walk(self, root: bytes) -> Iterator[SourceEntry]:
         """Yield every instance of the studies that a worklist or a query selects.
 
         Studies follow the order of the sorted worklist entries, else of their UIDs; series and instances the
-        order of their UIDs. Sizes and versions are unknown (``UNSEEN``). A worklist entry without a study
-        yields ``absent``; a study or series that lists fewer objects than it counts yields an additional
+        order of their UIDs. Sizes and versions are unknown (``UNKNOWN_VERSION``). A worklist entry without a
+        study yields ``absent``; a study or series that lists fewer objects than it counts yields an additional
         ``short`` entry.
 
         Raises
@@ -109,15 +109,15 @@ class PacsReader:
 
     def _study(self, study: str, said: Answer, keys: Mapping[str, str]) -> Iterator[SourceEntry]:
         # With series keys the study's count does not apply to the answer.
-        promised = 0 if keys else _promised(said, 0)
+        promised = 0 if keys else _stated_count(said, 0)
         listed = self._found((study,), keys, promised)
         for series, answer in listed:
-            instances = self._found((study, series), {}, _promised(answer, 1))
+            instances = self._found((study, series), {}, _stated_count(answer, 1))
             for instance, what in instances:
                 sop_class = (what.get("SOPClassUID") or ("",))[0]
-                parts = (study, series, instance, sop_class if _SAFE.issuperset(sop_class) else "")
-                yield SourceEntry(address_of(self._service, *parts), "file", 0, UNSEEN)
-            if len(instances) < _promised(answer, 1):
+                parts = (study, series, instance, sop_class if _UID_CHARACTERS.issuperset(sop_class) else "")
+                yield SourceEntry(address_of(self._service, *parts), "file", 0, UNKNOWN_VERSION)
+            if len(instances) < _stated_count(answer, 1):
                 yield SourceEntry(address_of(self._service, study, series), "short")
         if len(listed) < promised:
             yield SourceEntry(address_of(self._service, study), "short")
@@ -152,7 +152,7 @@ class PacsReader:
             )
         for answer in answers:
             uid = (answer.get(level) or ("",))[0]
-            if not uid or not _SAFE.issuperset(uid):
+            if not uid or not _UID_CHARACTERS.issuperset(uid):
                 raise UsageError(
                     f"{self._name} lists an entry without a valid {level}", "Correct it in the PACS"
                 )
@@ -176,26 +176,26 @@ class PacsReader:
     def _fetched(self, wanted: Instance) -> bytes:
         """Retrieve an object; it is at fault only if the service works before and after a second failure."""
         try:
-            return with_retries(self._name, lambda: self.peer.fetch(wanted), PAUSES)
+            return with_retries(self._name, lambda: self.peer.fetch(wanted), PAUSE_SECONDS)
         except (ObjectRefused, PacsUnreachable):
-            self._is_well()
+            self._check_service()
         try:
-            return with_retries(self._name, lambda: self.peer.fetch(wanted), FEW)
+            return with_retries(self._name, lambda: self.peer.fetch(wanted), OBJECT_PAUSE_SECONDS)
         except (ObjectRefused, PacsUnreachable):
-            self._is_well()
+            self._check_service()
         raise SourceProblem("not-given-by-peer")
 
-    def _is_well(self) -> None:
-        with_retries(self._name, self.peer.check, FEW)
+    def _check_service(self) -> None:
+        with_retries(self._name, self.peer.check, OBJECT_PAUSE_SECONDS)
 
 
-def _promised(answer: Answer, level: int) -> int:
+def _stated_count(answer: Answer, level: int) -> int:
     """Return the count that a study or series states; at least 1, since an empty one would not be listed."""
-    text = (answer.get(_PROMISES[level]) or ("",))[0].strip()
+    text = (answer.get(_COUNT_KEYWORDS[level]) or ("",))[0].strip()
     return max(1, int(text)) if text.isdecimal() else 1
 
 
-def reader(service: bytes, name: str = THE_PACS) -> PacsReader:
+def reader(service: bytes, name: str = PACS_NAME) -> PacsReader:
     """Create the reader of a service; messages use ``name`` for it.
 
     Raises

@@ -18,7 +18,7 @@ _TAIL: Final = f"\r\n--{_BOUNDARY}--\r\n".encode()
 _FAILED: Final = "00081198"
 _REFERENCED: Final = "00081199"
 _WARNING: Final = "00081196"
-_PIECE: Final = 2**20
+_BLOCK: Final = 2**20
 
 
 class WebReceiver:
@@ -75,7 +75,7 @@ class _Body:
     def __iter__(self) -> Iterator[bytes]:
         yield _HEAD
         with self._file.open("rb") as opened:
-            while piece := opened.read(_PIECE):
+            while piece := opened.read(_BLOCK):
                 yield piece
         yield _TAIL
 

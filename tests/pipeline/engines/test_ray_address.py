@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
-from medsanitize.pipeline.engines.ray_connect import answers
+from medsanitize.pipeline.engines.ray_connect import is_listening
 from medsanitize.policies.model import Policy
 
 Workplace = Callable[..., Policy]
@@ -27,9 +27,9 @@ def test_a_listening_head_is_reachable(family: socket.AddressFamily, host: str, 
         head.listen()
         address = f"{named}:{head.getsockname()[1]}"
 
-        assert answers(address)
+        assert is_listening(address)
 
-    assert not answers(address)
+    assert not is_listening(address)
 
 
 @pytest.mark.parametrize("address", ["ray://head.cluster.local:10001", "http://127.0.0.1:8265"])

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.encrypted_channel import EncryptedChannel, WorkerKeyPair
 from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
-from medsanitize.pipeline.engines.shared_storage import SEEN, inputs_of
+from medsanitize.pipeline.engines.shared_storage import PROBE_PREFIX, inputs_of
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.preflight import ensure_staging
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from tests.helpers.hospital import CANARIES, KEY
 
 Workplace = Callable[..., Policy]
-MARK = f"{SEEN}a"
+MARK = f"{PROBE_PREFIX}a"
 
 
 def refuse(_: Worker, batch: Sequence[int]) -> None:
@@ -75,7 +75,7 @@ def test_a_worker_proves_access_to_staging_and_runs_tasks(setup: Setup) -> None:
 def test_probe_files_of_a_killed_run_are_removed(setup: Setup) -> None:
     equipped(setup, inputs_of(setup.policy.inputs))
 
-    assert not list(ensure_staging(workspace_of(setup.policy)).glob(f"{SEEN}*"))
+    assert not list(ensure_staging(workspace_of(setup.policy)).glob(f"{PROBE_PREFIX}*"))
 
 
 def test_a_node_with_another_folder_at_the_input_path_is_rejected(setup: Setup) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.run import Options, run
-from medsanitize.pipeline.spark import INVENTORY_SCHEMA, SETTLED_LATER, inventory_rows, sanitize_partition
+from medsanitize.pipeline.spark import INVENTORY_SCHEMA, SET_BY_FINAL_RUN, inventory_rows, sanitize_partition
 from medsanitize.policies.model import Policy
 from medsanitize.release.manifest import OBJECT_SCHEMA
 
@@ -92,7 +92,7 @@ def kept_by(folder: Path, *texts: str) -> set[str]:
 
 def settled_early(table: pa.Table) -> dict[str, dict[str, object]]:
     """Rows by object, without the columns that only the final run knows."""
-    return {row["object_id"]: row for row in table.drop_columns(list(SETTLED_LATER)).to_pylist()}
+    return {row["object_id"]: row for row in table.drop_columns(list(SET_BY_FINAL_RUN)).to_pylist()}
 
 
 def test_a_partition_returns_manifest_rows_without_release_checks(workplace: Workplace) -> None:

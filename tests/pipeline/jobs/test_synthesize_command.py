@@ -151,7 +151,7 @@ def test_an_inconclusive_verdict_is_stated_in_every_image(call: Call, tmp_path: 
 def test_a_shortfall_is_reported(
     call: Call, generator: dict[str, FakeGenerator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draw, "MOST_AGAIN", 0)
+    monkeypatch.setattr(draw, "MAX_RESAMPLED", 0)
     generator["now"] = FakeGenerator(copied=40)
     result = call("--bound", "0.3", count=120)
     facts = told(result)

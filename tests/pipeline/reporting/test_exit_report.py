@@ -178,7 +178,9 @@ def test_a_run_without_the_lock_keeps_the_report_of_the_other(small: Policy) -> 
 def test_a_killed_run_leaves_no_earlier_report(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     run(small, ONE)
     seen = []
-    monkeypatch.setattr(running, "_checked", lambda *_: seen.append((small.state / "return.json").exists()))
+    monkeypatch.setattr(
+        running, "_check_before_reading", lambda *_: seen.append((small.state / "return.json").exists())
+    )
     with pytest.raises(AttributeError):
         run(small, ONE)
     assert seen == [False]

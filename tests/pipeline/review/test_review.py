@@ -150,7 +150,7 @@ def test_the_page_is_deterministic(desk: Callable[..., Desk]) -> None:
 
 
 def test_the_page_is_split_when_it_is_full(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_module, "CARDS", 2)
+    monkeypatch.setattr(review_module, "MAX_CARDS", 2)
     policy = workplace(release=APPROVED)
     run(policy, ONE)
     made = make_review(policy)

@@ -430,5 +430,5 @@ def test_without_embeddings_no_attack_is_run(make: Make) -> None:
 def test_an_attack_on_many_images_uses_a_sample_of_patients(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medsanitize.pipeline.stages.linkage_attack.MOST", 5)
+    monkeypatch.setattr("medsanitize.pipeline.stages.linkage_attack.MAX_IMAGES", 5)
     assert "with two images or more: 2 of 2" in attack(go(make("first")))[1]

@@ -29,7 +29,7 @@ from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.stages import audit
-from medsanitize.pipeline.stages.sanitize import objects_of_a_batch
+from medsanitize.pipeline.stages.sanitize import batch_size
 from medsanitize.pipeline.stages.tables import SMALL_ZIP_PREFIXES, write_ordered
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
@@ -252,7 +252,7 @@ def test_a_malformed_shard_is_rejected(text: str) -> None:
 def test_every_worker_gets_a_batch_of_a_small_set(
     count: int, workers: int, decodes: bool, expected: int
 ) -> None:
-    assert objects_of_a_batch(count, workers, decodes=decodes) == expected
+    assert batch_size(count, workers, decodes=decodes) == expected
 
 
 # -- whole runs ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines import shared_storage
-from medsanitize.pipeline.engines.shared_storage import SEEN
+from medsanitize.pipeline.engines.shared_storage import PROBE_PREFIX
 from medsanitize.pipeline.resume import open_shared, release_keys
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -30,7 +30,7 @@ def shard(number: int, count: int = 2) -> Options:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_storage, "_WITHIN", 0.2)
+    monkeypatch.setattr(shared_storage, "_PROBE_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_shards_can_start_after_others_end_and_do_nothing_during_a_full_run(
 ) -> None:
     for number in (1, 1, 2):
         assert run(project, shard(number)).ending == "shard_done"
-    assert len(list(project.output.glob(f".staging/{SEEN}*"))) == 1
+    assert len(list(project.output.glob(f".staging/{PROBE_PREFIX}*"))) == 1
 
     assert run(project, ONE).ending == "published"
     assert not list(project.output.rglob(".*"))
