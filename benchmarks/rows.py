@@ -108,7 +108,7 @@ def fill(state: State, worker: Worker, count: int) -> None:
         # About as many as a run commits at a time; larger transactions would be faster.
         if len(batch) == 512:
             state.write(INSERT, batch)
-            state.wrote(len(batch))
+            state.count_written(len(batch))
             batch = []
     state.write(INSERT, batch)
     state.commit()

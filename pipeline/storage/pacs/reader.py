@@ -80,7 +80,7 @@ class PacsReader:
 
         Studies follow the order of the sorted worklist entries, else of their UIDs; series and instances the
         order of their UIDs. Sizes and versions are unknown (``UNKNOWN_VERSION``). A worklist entry without a
-        study yields ``absent``; a study or series that lists fewer objects than it counts yields an additional
+        study yields ``absent``; a study or series that lists fewer objects than it counts yields one more
         ``short`` entry.
 
         Raises

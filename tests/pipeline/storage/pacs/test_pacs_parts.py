@@ -172,7 +172,7 @@ class Association(threading.Thread):
 
 def test_other_responses_are_left_to_the_caller() -> None:
     association = Association()
-    associations._serves_nobody(association)
+    associations._disable_own_thread(association)
     association.start()
     association.join()
     assert (association.taken, association.dimse.get_msg(block=True)) == ((None, None), (1, "an answer"))
@@ -233,7 +233,10 @@ def opened(peer: Plain) -> bytes:
 
 @pytest.mark.parametrize(
     ("times", "failure"),
-    [(len(retry.PAUSES), TransientFailure("busy")), (len(retry.FEW), ObjectRefused("no"))],
+    [
+        (len(retry.PAUSE_SECONDS), TransientFailure("busy")),
+        (len(retry.OBJECT_PAUSE_SECONDS), ObjectRefused("no")),
+    ],
 )
 def test_a_temporarily_failing_peer_is_retried(times: int, failure: Exception) -> None:
     assert opened(Plain(fetch=failing(times, failure))) == b"object"
@@ -257,7 +260,10 @@ def test_a_peer_that_stays_down_exits_5(failure: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("times", "failure"),
-    [(len(retry.PAUSES) + 1, TransientFailure("busy")), (len(retry.FEW) + 1, ObjectRefused("no"))],
+    [
+        (len(retry.PAUSE_SECONDS) + 1, TransientFailure("busy")),
+        (len(retry.OBJECT_PAUSE_SECONDS) + 1, ObjectRefused("no")),
+    ],
 )
 def test_an_object_is_retried_after_the_peer_has_recovered(times: int, failure: Exception) -> None:
     assert opened(Plain(fetch=failing(times, failure))) == b"object"
@@ -267,7 +273,7 @@ def test_a_peer_that_crashes_again_and_stays_down_exits_5() -> None:
     peer = Plain()
 
     def fetch(asked: int) -> bytes:
-        peer.up = asked <= len(retry.PAUSES) + 1
+        peer.up = asked <= len(retry.PAUSE_SECONDS) + 1
         raise TransientFailure("aborted")
 
     peer._fetch = fetch
