@@ -262,7 +262,7 @@ def test_a_killed_run_leaves_no_earlier_return_file(small: Policy, tmp_path: Pat
     assert json.loads(file.read_text())["exit_code"] == 0
 
     killed = "import os; from medsanitize import cli; from medsanitize.pipeline import run as r;"
-    killed += " r._checked = lambda *_: os._exit(137); cli.main()"
+    killed += " r._check_before_reading = lambda *_: os._exit(137); cli.main()"
     done = subprocess.run([sys.executable, "-c", killed, *map(str, command)], capture_output=True)
 
     assert done.returncode == 137
