@@ -28,8 +28,8 @@ _PREPARING = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from threadpoolctl import threadpool_info
-from medsanitize.verifiers.reid.training.image_cache import _alone
-with ProcessPoolExecutor(1, get_context("forkserver"), _alone) as pool:
+from medsanitize.verifiers.reid.training.image_cache import _single_threaded
+with ProcessPoolExecutor(1, get_context("forkserver"), _single_threaded) as pool:
     print({one["num_threads"] for one in pool.submit(threadpool_info).result()})
 """
 PATIENTS = st.lists(st.integers(0, 6), min_size=8, max_size=60).map(np.array)
