@@ -27,6 +27,7 @@ from medsanitize.sanitize.text.name_variants import (
     misspellable,
 )
 from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
+from medsanitize.sanitize.text.scripts.romanization import RomanizedNames, romanized_names
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
 from medsanitize.sanitize.text.vocabulary_filter import ForbiddenWords, forbidden_words
 
@@ -78,6 +79,8 @@ class KnownTerms:
     dates : frozenset of (int, int, int)
         Year, month and day.
     uids : frozenset of str
+    romanized : RomanizedNames
+        Names for texts in another script.
     made : list
         Cache of `blurred`.
     """
@@ -90,6 +93,7 @@ class KnownTerms:
     initials: frozenset[str]
     dates: frozenset[Day]
     uids: frozenset[str]
+    romanized: RomanizedNames
     made: list[tuple[Skeleton, ...]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -141,6 +145,7 @@ def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
         frozenset(letters for letters in initials if letters not in vocabulary()),
         frozenset(day for day in days if day),
         frozenset(one.value.strip(" \0") for one in listed if one.category == "uid"),
+        romanized_names(form.key for form in ordered if form.rule == "known-name" and misspellable(form)),
     )
 
 
@@ -180,6 +185,8 @@ def find_known_identifiers(text: str, terms: KnownTerms, *, noisy: bool = False)
     # Most texts consist of words that are known not to be typos; these skip the search.
     if terms.misspelt.words and not terms.misspelt.fine.issuperset(words):
         cuts.extend(_slipped(text, terms))
+    if terms.romanized.other or not text.isascii():
+        cuts.extend(_romanized(text, terms))
     if terms.initials and not _CUES.isdisjoint(words):
         cuts.extend(_cued(text, terms))
     cuts.extend(TextCut(start, end, "known-date") for start, end in dates_in(text, terms.dates, words))
@@ -233,6 +240,13 @@ def _slip(word: str, terms: KnownTerms) -> str:
         if rule:
             return rule
     return ""
+
+
+def _romanized(text: str, terms: KnownTerms) -> Iterator[TextCut]:
+    """Yield words that are a known name in other letters: ``Мороз`` for the patient Moroz."""
+    for found in _LETTERS.finditer(text):
+        if terms.romanized.known(found[0]):
+            yield TextCut(*found.span(), "known-name")
 
 
 def _cued(text: str, terms: KnownTerms) -> Iterator[TextCut]:
