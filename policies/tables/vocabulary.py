@@ -59,6 +59,59 @@ def open_words() -> WordBlock:
     return WordBlock((files(__package__) / "vocabulary_open.txt").read_bytes())
 
 
+@cache
+def clinical_words() -> WordBlock:
+    """Return words of open clinical terminologies that are in no list of names; folded."""
+    return WordBlock((files(__package__) / "vocabulary_clinical.txt").read_bytes())
+
+
+@cache
+def phrases() -> WordBlock:
+    """Return parts of clinical terms that contain a word which may be a name, as ``terms.phrase_key``."""
+    return WordBlock((files(__package__) / "vocabulary_phrases.txt").read_bytes())
+
+
+@cache
+def eponyms() -> frozenset[str]:
+    """Return names that occur in clinical terms next to a word such as ``disease``; folded."""
+    return frozenset(_read("vocabulary_eponyms.txt").split())
+
+
+@cache
+def small_words() -> frozenset[str]:
+    """Return words of clinical terms that are also names, and kept where they have no capital."""
+    return frozenset(_read("vocabulary_small.txt").split())
+
+
+@cache
+def lone_names() -> frozenset[str]:
+    """Return ordinary words that are also names, and cut where one is the whole text."""
+    return frozenset(_read("vocabulary_lone.txt").split())
+
+
+@dataclass(frozen=True, slots=True)
+class WordShape:
+    """A linear model over letter n-grams.
+
+    Attributes
+    ----------
+    threshold : int
+        Score above which a word is accepted.
+    weights : memoryview
+        Signed bytes.
+    """
+
+    threshold: int
+    weights: memoryview
+
+
+@cache
+def word_shape() -> WordShape:
+    """Return the model that tells clinical words from names."""
+    line, _, weights = (files(__package__) / "vocabulary_shape.bin").read_bytes().partition(b"\n")
+    return WordShape(int(line), memoryview(weights).cast("b"))
+
+
 @dataclass(frozen=True, slots=True)
 class WordBlock:
     """Sorted words, one per line, with binary search; a set would take ten times the memory and load time."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from medsanitize.policies.tables.vocabulary import cues, words
+from medsanitize.policies.tables.vocabulary import cues, lone_names, words
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.person_names import find_labeled_names, find_name_pieces, find_signatures
 from medsanitize.sanitize.text.tokens import TokenizedText
@@ -26,6 +26,7 @@ _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"]
 _MOST_NAMES = 4
 _MOST_DIGITS = 2
 _FARTHEST = 12
+_SHORT_LABEL = 3
 _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
@@ -39,6 +40,7 @@ def classify_words(reading: TokenizedText) -> None:
         Updated in place: ``cut`` and ``open``.
     """
     # The order matters: each step relies on the cuts of those before, and earlier rules take precedence.
+    _lone_name(reading)
     _institutions(reading)
     find_labeled_names(reading)
     find_signatures(reading)
@@ -60,6 +62,19 @@ def classify_words(reading: TokenizedText) -> None:
     _initials(reading)
     find_name_pieces(reading)
     _capitalised(reading)
+
+
+def _lone_name(reading: TokenizedText) -> None:
+    """Cut the only word of a text if it is a name as well as a word, and written with a capital."""
+    if len(reading.words) != 1 or reading.small or reading.words[0].folded not in lone_names():
+        return
+    word = reading.words[0]
+    # A label whose value was cut, such as "Tel." or "DNI", is no name.
+    if reading.text.rstrip().endswith((".", ":")):
+        return
+    labels = any(word.folded in cues()[name] for name in ("label", "title", "relation", "by", "abbreviation"))
+    if not labels and (word.titled or len(word.text) > _SHORT_LABEL):
+        reading.cut[0] = "doubtful-word"
 
 
 def _is_title(reading: TokenizedText, place: int) -> bool:

@@ -35,6 +35,7 @@ from medsanitize.sanitize.text.scripts.characters import (
 from medsanitize.sanitize.text.scripts.patterns import find_script_patterns
 from medsanitize.sanitize.text.scripts.persons import find_script_names
 from medsanitize.sanitize.text.scripts.quantities import find_script_quantities
+from medsanitize.sanitize.text.terms import keep_terms
 from medsanitize.sanitize.text.tokens import TokenizedText, tokenize
 from medsanitize.sanitize.text.vocabulary_filter import is_named, paired
 
@@ -233,6 +234,7 @@ class TextCleaner:
                 reading.words[place] = replace(word, kind=WordKind.TERM)
         if script:
             find_script_names(reading)
+        keep_terms(reading)
         return reading, spans, quantified
 
     def _analyze(self, text: str) -> _Analysis:

@@ -105,7 +105,10 @@ def _kinds(text: str) -> Iterator[tuple[int, int]]:
         named = after.match(text, kind.end())
         end = named.end() if named else kind.end()
         start = kind.start()
-        if kind[0][0].isupper():
+        # "Lärare på Gröna Ängens skola": a capital at the start of a text says nothing.
+        if kind[0][0].isupper() or (
+            (left := before.search(text, max(0, start - 44), start)) and left.start()
+        ):
             start = _left(text, start, before)
         if named or start < kind.start():
             yield start, end
@@ -148,8 +151,10 @@ def _patterns() -> dict[str, list[re.Pattern[str]]]:
         rf"(?P<cut>(?!(?:an?|eine[rmns]?|une?|una|uno|um|uma|een|en|ett)[ ])(?:(?:{_ARTICLES})[ ])?(?!(?:{stop})(?![^\W_]))[^\W\d_]+"
         rf"(?:[ &-]{{1,3}}(?!(?:{stop})(?![^\W_]))[^\W\d_]+){{0,3}})"
     )
+    member = _either(lists["member"])
     label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
     cased += [
+        rf"(?<![^\W_])(?i:{member})[ ](?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",

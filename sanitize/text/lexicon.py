@@ -10,9 +10,14 @@ from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text.morphology import is_clinical
 from medsanitize.sanitize.text.scripts.characters import has_script
 from medsanitize.sanitize.text.scripts.forms import is_script_name, is_script_word
+from medsanitize.sanitize.text.word_shape import resembles_no_name
 
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _LEVELS = re.compile(r"(?:th|[ctlsd])\d{1,2}(?:(?:th|[ctls])?\d{1,2})?")
+# Bands of chromosomes: 14q24, 1q24q25.
+_BANDS = re.compile(r"(?:\d{1,2}|[xy])[pq]\d{1,2}(?:[pq]\d{1,2})?")
+# Stages and classes: IIF, IIIB.
+_GRADE = re.compile(r"I{2,3}[A-F]|I{2,3}[a-f]")
 _LONGEST = 64
 _MOST_DIGITS = 3
 _MOST_PARTS = 4
@@ -45,6 +50,17 @@ class WordKind(Enum):
 @lru_cache(maxsize=65536)
 def word_kind(word: str) -> WordKind:
     """Return the kind of one word, a run of letters and digits."""
+    kind = listed_kind(word)
+    if kind is not WordKind.UNKNOWN or len(word) > _LONGEST:
+        return kind
+    folded = vocabulary.fold(word)
+    if _GRADE.fullmatch(word):
+        return WordKind.TERM
+    return WordKind.SAFE if folded in vocabulary.clinical_words() or _is_shaped(folded) else kind
+
+
+def listed_kind(word: str) -> WordKind:
+    """Return the kind of one word by all lists except those that are generated from terminologies."""
     # The order is that of precedence: a word may be in several lists.
     if word.isascii() and word.isdigit():
         return WordKind.NUMBER
@@ -85,11 +101,22 @@ def _script_kind(word: str) -> WordKind:
     return WordKind.NAMED if is_script_name(word) else WordKind.SAFE
 
 
+def _is_shaped(folded: str) -> bool:
+    """Return whether a word has letters that no name has, and is no eponym."""
+    sure = folded.isalpha() and not has_script(folded) and folded not in vocabulary.cues()["made of parts"]
+    return sure and resembles_no_name(folded) and folded not in vocabulary.eponyms()
+
+
 @cache
 def _ordinary() -> tuple[frozenset[str] | vocabulary.WordBlock, ...]:
     cues = vocabulary.cues()
-    said = cues["title"] | cues["relation"] | cues["by"]
-    return vocabulary.words(), vocabulary.plain_words(), said, vocabulary.open_words()
+    said = cues["title"] | cues["relation"] | cues["by"] | cues["marker"]
+    return (
+        vocabulary.words(),
+        vocabulary.plain_words(),
+        said,
+        vocabulary.open_words(),
+    )
 
 
 def is_word(folded: str) -> bool:
@@ -100,7 +127,7 @@ def is_word(folded: str) -> bool:
 def _is_term(word: str) -> bool:
     """Return whether a word is a technical token such as ``T2w``, ``Br40d3`` or ``L4L5``."""
     # Identifiers have more digits.
-    if _LEVELS.fullmatch(word):
+    if _LEVELS.fullmatch(word) or _BANDS.fullmatch(word):
         return True
     parts = _PART.findall(word)
     if len(parts) > _MOST_PARTS or sum(len(part) for part in parts if part.isdigit()) > _MOST_DIGITS:

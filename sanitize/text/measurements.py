@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 _UNITS = (
-    "mm|cm|dm|m|µm|um|μm|nm|km|mm2|mm3|cm2|cm3|mm²|cm²|cm³|mm³|m2|m²|ml|cc|l|dl|cl|µl|mls|ml/s|ml/sec|ml/min|ml/kg|cc/s|l/min|mg|g|kg|gm|gr|µg|ug|mcg|ng|"
+    "mm|cm|dm|m|µm|um|μm|nm|km|mm2|mm3|cm2|cm3|mm²|cm²|cm³|mm³|m2|m²|ml|cc|l|dl|cl|grams|gram|gramm|µl|mls|ml/s|ml/sec|ml/min|ml/kg|cc/s|l/min|mg|g|kg|gm|gr|µg|ug|mcg|ng|"
     "mg/ml|mgi/ml|mgi|mg/kg|mg/dl|ng/ml|g/l|mmol|mol|umol|µmol|mmol/l|µmol/l|mmol/kg|meq|mosm|iu|ie|ui|units?|einheiten|"
     "kv|kvp|kev|mev|mv|v|ma|mas|µas|gy|mgy|cgy|µgy|ugy|mgycm|sv|msv|usv|µsv|mbq|gbq|kbq|bq|mci|ci|uci|µci|mbq/kg|mwb|w|kw|mw|"
     "%|hz|khz|mhz|ghz|t|tesla|s|sec|secs|seconds?|sek|sekunden|segundos?|secondi|secondes?|seg|ms|msec|min|mins|minutes?|minuten|minutos?|minuti|minut|"

@@ -45,7 +45,7 @@ _OLD_AGE = (
 
 _ID_CUE = (
     r"(?:mrns?|mpi|emr|ehr|uhid|pid|patient\s?id|pat\W{0,2}(?:id|nr|no)|patienten(?:nummer|nr)|fall(?:nummer|nr)"
-    r"|aufnahme(?:nummer|nr)|acc(?:ession)?|auftrags?(?:nummer|nr)|ids?|ipp|nip|nda|nhc|expediente|dossier"
+    r"|aufnahme(?:nummer|nr)|acc(?:ession)?|auftrags?(?:nummer|nr)|ids?(?!h[12](?![^\W_]))|ipp|nip|nda|nhc|expediente|dossier"
     r"|cartella|nosologico|episodio|chart|case|record|visit|encounter|order|account|acct|policy|member"
     r"|insurance|versicherten(?:nummer|nr)|kv(?:nr)|certificate|licen[cs]e|passport|reisepass|passeport|pasaporte"
     r"|card|badge|employee|station|room|ssn|nhs|chi|hkid|tax|steuer\W?id|idnr|svnr|nir|insee|cpf|cns|rg|dni|nie"
@@ -86,7 +86,8 @@ _NATIONAL = (
     r"|[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?"  # IBAN
     r"|[A-Z]{1,2}\d{6,9}[A-Z]?)(?![^\W_])"
 )
-_RUN = r"(?<!\d)(?P<cut>\d++(?:[\W_]++\d++){2,})(?!\s?(?:mm|cm|d|t|s|ms|ml|mg|kv|ma|x|min|sec|%|hz|gy|mas|kvp)(?![^\W_]))"
+# Not the sum of a score, such as "4+3=7".
+_RUN = r"(?<!\d)(?!(?<![+=.,/\-])\d ?\+ ?\d ?= ?\d{1,2}(?!\d|[.,/+=-]\d))(?P<cut>\d++(?:[\W_]++\d++){2,})(?!\s?(?:mm|cm|d|t|s|ms|ml|mg|kv|ma|x|min|sec|%|hz|gy|mas|kvp)(?![^\W_]))"
 _SPELLED = r"(?<![^\W_])(?P<cut>[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,})"
 
 _TOP_LEVEL = "com|org|net|edu|gov|mil|info|biz|health|hospital|clinic|med|care|io|eu|de|fr|uk|ch|pl|nl|se|es|pt|be|br|ca|au|jp"

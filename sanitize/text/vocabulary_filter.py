@@ -29,6 +29,7 @@ _OLD_AGE = re.compile(
 )
 _STRANGE = re.compile(r"[^\w\x00-\x7f]")
 _LEVELS = re.compile(r"[ctls]\d{1,2}(?:[ctls]?\d{1,2})?")
+_BANDS = re.compile(r"(?:\d{1,2}|[xy])[pq]\d{1,2}(?:[pq]\d{1,2})?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _DIGITS = re.compile(r"\d{3,}")
@@ -154,6 +155,7 @@ def paired(found: list[str]) -> list[bool]:
         and not word.isdigit()
         and vocabulary.fold(word) not in words()
         and not _LEVELS.fullmatch(vocabulary.fold(word))
+        and not _BANDS.fullmatch(vocabulary.fold(word))
         for word in found
     ]
     before, after = [False, *shaped][: len(found)], [*shaped[1:], False][: len(found)]

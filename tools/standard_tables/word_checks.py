@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -60,7 +60,14 @@ def other_names() -> frozenset[str]:
         if line[:1] not in "#=":
             # The name has a fixed column in nam_dict.txt.
             found.update(re.findall(r"[^\W\d_]+", fold(line[3:29])))
-    return frozenset(found | set(_places()))
+    return frozenset(found | set(_places()) | set(_feminine(found | name_list())))
+
+
+def _feminine(names: Iterable[str]) -> Iterator[str]:
+    """Yield feminine forms of Slavic surnames, which the lists lack: ``Kowalska``."""
+    for name in names:
+        if name.endswith(("ski", "cki", "dzki")):
+            yield name[:-1] + "a"
 
 
 def _places() -> Iterator[str]:
