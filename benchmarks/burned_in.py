@@ -84,6 +84,7 @@ SCRIPT_SIZES, SCRIPT_INKS, SCRIPT_ANGLES = (
     (0.3, 0.5, 0.8, 1.0),
     (0, 7, 45, 90, 180, 270),
 )
+DIM = 20
 LINEAR = ("Code128", "Code39", "ITF", "EAN13")
 MODULES, CODE_ANGLES = (2, 3, 4), (0, 90, 30, 45)
 POLICY = {
@@ -242,7 +243,9 @@ def code_picture(rng: np.random.Generator, name: str) -> tuple[Frame, list[Drawn
     place = somewhere(rng, turned.shape, np.zeros(frame.shape, bool))
     if place is None:
         return frame, []
-    dark, light = (0, 255) if rng.integers(2) else (255, 0)
+    # Blanked pixels have the darkest value of the frame, from which those of the code must differ.
+    dark, light = (DIM, 255) if rng.integers(2) else (255, DIM)
+    frame[0, 0] = 0
     frame[place[0]] = np.where(np.asarray(on) > 0, light * (1 - turned) + dark * turned, frame[place[0]])
     mask: Mask = np.zeros(frame.shape, bool)
     mask[place[0]] = turned > 0.5
