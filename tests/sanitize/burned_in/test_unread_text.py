@@ -114,6 +114,31 @@ def test_words_of_joined_letters_are_found(angle: int) -> None:
     assert (mask & (picture > 128)).sum() >= 0.97 * (picture > 128).sum()
 
 
+def test_the_ground_between_the_lines_of_a_block_is_no_text() -> None:
+    layer = Image.new("L", (400, 400))
+    for row in range(4):
+        ImageDraw.Draw(layer).text((20, 20 + 14 * row), "GRZBOWSKA 1961", fill=255, font_size=12)
+    picture = np.maximum(np.asarray(layer), np.where(np.arange(400)[:, None] > 90, 70, 0)).astype(np.uint8)
+
+    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+
+    assert (mask & (np.asarray(layer) > 128)).sum() >= 0.97 * (np.asarray(layer) > 128).sum()
+    assert not mask[100:].any()
+
+
+def test_a_harmless_word_that_blanking_would_cut_is_blanked_whole() -> None:
+    picture, letters = drawn("SUPINE", 24)
+    rows = np.flatnonzero(letters.any(axis=1))
+    middle = int(rows.mean())
+    lines = find_lines(picture)
+
+    areas = unread_areas(
+        lines, [TextBox(120, 170, 280, 230, "SUPINE", 0.99)], [(100, 0, 300, middle)], (400, 400)
+    )
+
+    assert covered(areas, picture.shape)[letters].all()
+
+
 def test_rulers_noise_and_anatomy_are_no_text() -> None:
     rng = np.random.default_rng(2)
     ruler = np.zeros((300, 300), np.uint8)
