@@ -67,7 +67,8 @@ def _next_to_names(reading: TokenizedText) -> None:
     # Without an ordinary word next to it, a word that can be a name is taken for one.
     if all(reading.words[place].kind in (WordKind.UNKNOWN, WordKind.NAMED) for place in written):
         for place in written:
-            reading.cut.setdefault(place, "label")
+            if reading.words[place].kind is WordKind.NAMED:
+                reading.cut.setdefault(place, "label")
     for place in written:
         word = reading.words[place]
         if word.kind is not WordKind.UNKNOWN:
