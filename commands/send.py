@@ -52,21 +52,21 @@ def send(
     facts: dict[str, Any] = {
         "objects": result.objects,
         "sent": result.sent,
-        "there": result.there,
+        "present": result.present,
         "changed": result.changed,
         "refused": dict(result.refused),
-        "others": result.others,
-        "asked": result.asked,
+        "not_dicom": result.not_dicom,
+        "queried": result.queried,
     }
     print_result(as_json, {**facts, "exit_code": code}, _lines(result))
     return code
 
 
 def _lines(result: SendResult) -> str:
-    lines = [f"{result.sent:,} of {result.objects:,} objects sent; {result.there:,} were present before."]
+    lines = [f"{result.sent:,} of {result.objects:,} objects sent; {result.present:,} were present before."]
     if result.changed:
         lines.append(f"{result.changed:,} of them were stored with changes by the PACS.")
-    if result.others:
-        lines.append(f"{result.others:,} objects are not DICOM and were not sent.")
+    if result.not_dicom:
+        lines.append(f"{result.not_dicom:,} objects are not DICOM and were not sent.")
     lines += [f"  {count:,} refused: {answer}" for answer, count in result.refused.items()]
     return "\n".join(lines)

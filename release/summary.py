@@ -63,7 +63,7 @@ class SyntheticSummary:
     ----------
     replaced : int
         Dropped originals.
-    asked, released, removed : int
+    requested, released, removed : int
         Synthetic images requested, released, and removed because they match a training patient.
     state : str
         Verdict of the privacy gate.
@@ -85,7 +85,7 @@ class SyntheticSummary:
     """
 
     replaced: int
-    asked: int
+    requested: int
     released: int
     removed: int
     state: str

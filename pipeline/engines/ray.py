@@ -49,10 +49,10 @@ class _Slot:
 
 @dataclass(slots=True, eq=False)
 class _RemoteWorker:
-    """The local view of a worker; ``asked`` is the call it must answer before it takes batches."""
+    """The local view of a worker; ``pending`` is the call it must answer before it takes batches."""
 
     actor: Any
-    asked: Any
+    pending: Any
     public: bytes = b""
     mark: str = ""
     slots: deque[_Slot] = field(default_factory=deque)
@@ -60,7 +60,7 @@ class _RemoteWorker:
     @property
     def awaited(self) -> Any:
         """The call that it answers next; calls are answered in order."""
-        return self.asked or (self.slots[0].call if self.slots else None)
+        return self.pending or (self.slots[0].call if self.slots else None)
 
 
 class RayEngine:
@@ -143,7 +143,7 @@ class RayEngine:
             self._hire()
         for load in range(_AHEAD):
             for hand in self._crew:
-                if not self._todo or hand.asked is not None or len(hand.slots) != load:
+                if not self._todo or hand.pending is not None or len(hand.slots) != load:
                     continue
                 # A worker's last answer can be lost with it: only a batch alone at it is surely the cause.
                 if load == 0 or not (self._todo[0].deaths or hand.slots[0].deaths):
@@ -169,7 +169,7 @@ class RayEngine:
         self._look_after()
 
     def _take(self, hand: _RemoteWorker, said: Any) -> None:
-        if hand.asked is not None and not hand.public:
+        if hand.pending is not None and not hand.public:
             hand.public, version = said
             # A worker with another version could write other bytes.
             if version != __version__:
@@ -180,13 +180,13 @@ class RayEngine:
             self._equip(hand)
             return
         answer: Answer = self._channel.open(said)
-        slot = hand.slots.popleft() if hand.asked is None else None
+        slot = hand.slots.popleft() if hand.pending is None else None
         if answer.raised is not None:
             raise answer.raised
         self._worked = time.monotonic()
         self._failed = 0
         if slot is None:
-            hand.asked = None
+            hand.pending = None
             self._require_mark(hand)
             return
         self.cpu_seconds += answer.cpu
@@ -205,7 +205,7 @@ class RayEngine:
                     "The head of the Ray cluster no longer answers",
                     "Start the cluster, then run the same command again",
                 )
-        if now - self._worked > _PATIENCE and all(hand.asked is not None for hand in self._crew):
+        if now - self._worked > _PATIENCE and all(hand.pending is not None for hand in self._crew):
             raise EnvironmentFailure(
                 "No worker started on the Ray cluster within ten minutes",
                 "Provide free CPUs, and GPUs if the policy requests them, then run the same command again",
@@ -242,7 +242,7 @@ class RayEngine:
             # Encrypted once and stored in the object store, since all workers receive the same.
             self._kit = ray.put(self._channel.close(WorkerPayload(self._setup, self._inputs, home)))
         hand.mark = new_probe_name() if self._setup.staging is not None else ""
-        hand.asked = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
+        hand.pending = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
 
     def _require_mark(self, hand: _RemoteWorker) -> None:
         """Check that the worker's probe file is in this machine's staging folder."""
@@ -256,7 +256,7 @@ class RayEngine:
         """Handle a crashed worker: only the batch it was processing may be the cause."""
         self._crew.remove(hand)
         self._end(hand)
-        if hand.asked is not None:
+        if hand.pending is not None:
             self._failed += 1
             if self._failed == 3 * self.workers:
                 raise EnvironmentFailure(

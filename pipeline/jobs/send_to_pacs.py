@@ -30,11 +30,11 @@ class SendResult:
 
     Attributes
     ----------
-    objects, sent, there, changed
+    objects, sent, present, changed
         Number of objects in all, sent, present before, and sent but changed by the PACS.
-    others
+    not_dicom
         Number of objects of the release that are not DICOM.
-    asked
+    queried
         Whether the PACS could be queried for what it has.
     refused
         Number of refused objects by the PACS's answer.
@@ -42,10 +42,10 @@ class SendResult:
 
     objects: int
     sent: int
-    there: int
+    present: int
     changed: int = 0
-    others: int = 0
-    asked: bool = True
+    not_dicom: int = 0
+    queried: bool = True
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -118,12 +118,12 @@ def send(
             "The release is not intact, and nothing was sent", "See what is wrong with: medsanitize verify"
         )
     # An association proposes its pairs when it is opened, so all must be known in advance.
-    pairs, objects, others = _scan_release(release)
+    pairs, objects, not_dicom = _scan_release(release)
     receiver = _receiver(who, sorted(pairs))
     progress.stage("send", objects)
     try:
         with_retries(who, receiver.check, OBJECT_PAUSE_SECONDS)
-        return _Sending(release, receiver, who, progress, cancellation).all(objects, others)
+        return _Sending(release, receiver, who, progress, cancellation).all(objects, not_dicom)
     finally:
         receiver.close()
 
@@ -141,16 +141,16 @@ def _receiver(who: WebService | DimsePeer, pairs: list[tuple[str, str]]) -> Rece
 def _scan_release(release: Path) -> tuple[set[tuple[str, str]], int, int]:
     """Return the pairs of SOP class and transfer syntax, the number of DICOM objects, and of others."""
     pairs: set[tuple[str, str]] = set()
-    objects = others = 0
+    objects = not_dicom = 0
     for row in _rows(release):
         if row["kind"] == "dicom":
             pairs.add((row["sop_class"], row["transfer_syntax"]))
             objects += 1
         else:
-            others += 1
+            not_dicom += 1
     if not objects:
         raise UsageError("The release contains no DICOM objects", "There is nothing to send")
-    return pairs, objects, others
+    return pairs, objects, not_dicom
 
 
 def _rows(release: Path) -> Iterator[dict[str, Any]]:
@@ -167,33 +167,33 @@ class _Sending:
         self._progress, self._stop = progress, cancellation
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
-        self._asked = True
+        self._queried = True
 
-    def all(self, objects: int, others: int) -> SendResult:
+    def all(self, objects: int, not_dicom: int) -> SendResult:
         """Send the objects that the PACS does not have."""
         rows = (row for row in _rows(self._release) if row["kind"] == "dicom")
         # The manifest is sorted by pseudonyms, so the objects of a series are consecutive.
         for (study, series), group in groupby(rows, key=lambda row: (row["study"], row["series"])):
-            there = self._present(study, series)
+            known = self._present(study, series)
             for row in group:
                 self._stop.check()
-                if row["instance"] in there:
-                    self._counts["there"] += 1
+                if row["instance"] in known:
+                    self._counts["present"] += 1
                 else:
                     self._send_object(row)
                 self._progress.advance(1)
         counts, refused = self._counts, dict(sorted(self._refused.items()))
         return SendResult(
-            objects, counts["sent"], counts["there"], counts["changed"], others, self._asked, refused
+            objects, counts["sent"], counts["present"], counts["changed"], not_dicom, self._queried, refused
         )
 
     def _present(self, study: str, series: str) -> set[str]:
-        if not (self._asked and study and series):
+        if not (self._queried and study and series):
             return set()
         try:
             return with_retries(self._who, lambda: self._receiver.present(study, series))
         except ServiceNotOffered:
-            self._asked = False
+            self._queried = False
             self._progress.message("The PACS cannot be queried for what it has, so everything is sent.")
             return set()
 

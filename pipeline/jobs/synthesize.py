@@ -105,7 +105,7 @@ class Synthesis:
         of = "all that were drawn" if measured.of_all else "written"
         return {
             "verdict": json.loads(drawn.judged.verdict.to_json()),
-            "asked": sum(drawn.wanted),
+            "requested": sum(drawn.wanted),
             "by_class": dict(zip(self.classes or ("",), drawn.wanted, strict=True)),
             "judged": len(drawn.first),
             "removed": int((~drawn.judged.kept).sum()),

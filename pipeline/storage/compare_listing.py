@@ -61,16 +61,16 @@ def _keys(address: str, check: Callable[[], None]) -> _Listed:
     store = file_system("s3")
     bucket, folder, _ = store.fs.split_path(address)
     below = f"{folder}/" if folder else ""
-    asked: dict[str, Any] = {"Bucket": bucket, "Prefix": below, "MaxKeys": PAGE}
+    parameters: dict[str, Any] = {"Bucket": bucket, "Prefix": below, "MaxKeys": PAGE}
     while True:
         check()
-        page = with_retries_small(partial(store.fs.call_s3, "list_objects_v2", **asked), store.failures)
+        page = with_retries_small(partial(store.fs.call_s3, "list_objects_v2", **parameters), store.failures)
         for one in page.get("Contents", ()):
             if one["Size"] or not one["Key"].endswith("/"):  # skip empty folder markers
                 yield one["Key"].removeprefix(below), one["Size"]
         if not page.get("IsTruncated"):
             return
-        asked["ContinuationToken"] = page["NextContinuationToken"]
+        parameters["ContinuationToken"] = page["NextContinuationToken"]
 
 
 def _sorted_files(release: Path, under: str = "") -> _Listed:

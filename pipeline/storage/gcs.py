@@ -23,9 +23,9 @@ class Gcs(GCSFileSystem):  # type: ignore[misc]  # gcsfs has no types
     a status.
     """
 
-    async def _request(self, *asked: Any, **more: Any) -> Any:
+    async def _request(self, *arguments: Any, **more: Any) -> Any:
         try:
-            return await super()._request(*asked, **more)
+            return await super()._request(*arguments, **more)
         except ValueError as refusal:
             if not str(refusal).startswith("Bad Request: "):
                 raise

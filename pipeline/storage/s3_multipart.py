@@ -148,14 +148,16 @@ def _uploads(bucket: str, below: str) -> Iterator[_Upload]:
         page = _ask("list_multipart_uploads", Bucket=bucket, Prefix=below, **after)
         for one in page.get("Uploads", ()):
             yield {"Bucket": bucket, "Key": one["Key"], "UploadId": one["UploadId"]}
-        told = {asked: page[name] for asked, name in _MARKERS.items() if page.get(name)}
+        told = {parameters: page[name] for parameters, name in _MARKERS.items() if page.get(name)}
         # Guards against a store that repeats its markers.
         if not page.get("IsTruncated") or told == after:
             return
         after = told
 
 
-def _ask(request: str, **asked: Any) -> dict[str, Any]:
+def _ask(request: str, **parameters: Any) -> dict[str, Any]:
     store = file_system("s3")
-    answer: dict[str, Any] = with_retries_small(partial(store.fs.call_s3, request, **asked), store.failures)
+    answer: dict[str, Any] = with_retries_small(
+        partial(store.fs.call_s3, request, **parameters), store.failures
+    )
     return answer

@@ -310,7 +310,7 @@ def _without_images(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]
 
     return SyntheticSummary(
         replaced=replaced.objects,
-        asked=sum(wanted),
+        requested=sum(wanted),
         released=0,
         removed=0,
         state="insufficient_data",
@@ -402,7 +402,7 @@ def _store_result(
     quality, figures = _quality_sentences(measured, released=bool(rows))
     said = SyntheticSummary(
         replaced=replaced.objects,
-        asked=sum(drawn.wanted),
+        requested=sum(drawn.wanted),
         released=len(rows),
         removed=int((~drawn.judged.kept).sum()) + drawn.refused,
         state=verdict.state,
@@ -485,8 +485,8 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
     else:
         told.append(f"No synthetic image is released: the verdict is {facts.state}.")
         sound = False
-    if facts.state == "passed" and facts.released < facts.asked:
-        told.append(f"{facts.asked - facts.released} of the requested images are missing.")
+    if facts.state == "passed" and facts.released < facts.requested:
+        told.append(f"{facts.requested - facts.released} of the requested images are missing.")
         sound = False
     told += [unlabeled] if unlabeled else []
     return GateSummary(name, "passed" if sound else "flagged", " ".join(told))

@@ -22,30 +22,32 @@ def first_ignored_key(keys: Mapping[str, str], answer: Answer) -> str | None:
     else as a whole, with ``*`` and ``?``. Case and surrounding spaces are ignored. A value that cannot be
     compared does not match.
     """
-    return next((key for key, asked in keys.items() if not _matches(key, asked, answer.get(key, ()))), None)
+    return next(
+        (key for key, requested in keys.items() if not _matches(key, requested, answer.get(key, ()))), None
+    )
 
 
-def _matches(keyword: str, asked: str, values: tuple[str, ...]) -> bool:
-    asked = asked.strip()
-    if not asked.strip("*"):
+def _matches(keyword: str, requested: str, values: tuple[str, ...]) -> bool:
+    requested = requested.strip()
+    if not requested.strip("*"):
         return True
     alike = _COMPARISONS.get(dictionary_VR(keyword), _matches_wildcards)
-    return any(alike(asked, value.strip()) for value in values)
+    return any(alike(requested, value.strip()) for value in values)
 
 
-def _matches_wildcards(asked: str, value: str) -> bool:
+def _matches_wildcards(requested: str, value: str) -> bool:
     # fnmatch would read a bracket in the value as a character class.
-    return fnmatchcase(value.casefold(), asked.casefold().replace("[", "[[]"))
+    return fnmatchcase(value.casefold(), requested.casefold().replace("[", "[[]"))
 
 
-def _date(asked: str, value: str) -> bool:
-    first, dash, last = asked.partition("-")
+def _date(requested: str, value: str) -> bool:
+    first, dash, last = requested.partition("-")
     return value.isdecimal() and first <= value <= (last or ("99999999" if dash else first))
 
 
-def _time(asked: str, value: str) -> bool:
+def _time(requested: str, value: str) -> bool:
     """Compare times; a partial time is its whole interval: 1030 is that minute, also as end of a range."""
-    first, dash, last = asked.partition("-")
+    first, dash, last = requested.partition("-")
     have, low, high = _digits(value), _digits(first), _digits(last if dash else first)
     if not have or low is None or high is None:
         return False
@@ -58,18 +60,18 @@ def _digits(time: str) -> str | None:
     return None if found is None else "".join(part or "" for part in found.groups())
 
 
-def _person_name(asked: str, value: str) -> bool:
+def _person_name(requested: str, value: str) -> bool:
     """Compare person names; one requested representation may match any of the answer's three."""
-    wanted, given = asked.split("="), value.split("=")
+    wanted, given = requested.split("="), value.split("=")
     if len(wanted) == 1:
-        return any(_person(asked, one) for one in given)
+        return any(_person(requested, one) for one in given)
     pairs = [(one, other) for one, other in zip_longest(wanted, given, fillvalue="") if one]
     return bool(pairs) and all(_person(one, other) for one, other in pairs)
 
 
-def _person(asked: str, value: str) -> bool:
+def _person(requested: str, value: str) -> bool:
     """Compare one representation by component; the answer may have more, and a wildcard may span several."""
-    wanted, given = (_components(one) for one in (asked, value))
+    wanted, given = (_components(one) for one in (requested, value))
     each = len(given) >= len(wanted) and all(
         _matches_wildcards(*pair) for pair in zip(wanted, given, strict=False)
     )

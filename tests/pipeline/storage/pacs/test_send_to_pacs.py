@@ -92,7 +92,7 @@ def test_sending_again_sends_only_missing_objects(
     first = sends(how)
     archive.remove(min(instances(release)))
     again = sends(how)
-    assert (again.sent, again.there) == (1, first.objects - 1)
+    assert (again.sent, again.present) == (1, first.objects - 1)
     assert len(archive.objects()) == first.objects
 
 
