@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
         typed = {word for language in LANGUAGES[script] for word in listed(language)}
         names, found = _names(script, options.sources)
         both = typed | {word for word in found if word not in names and len(word) <= LONGEST * 2}
-        text = "".join(f"{word}\n" for word in sorted(both, key=str.encode))
+        text = "".join(f"{word}\n" for word in sorted(both, key=str.encode) if word.strip())
         (TABLES / f"vocabulary_{script}.txt").write_text(text, encoding="utf-8")
         named = {word for word in named if script_of(word[0]) != script}
         named |= {word for word in typed if word in names and len(word) > 1}
