@@ -72,7 +72,7 @@ def _lines(result: Linkage) -> list[str]:
         f" {'each other' if result.itself else f'{result.background.images:,} images'}."
     ]
     if result.excluded:
-        lines.append(f"Left out: {result.excluded:,} images; --output and --json say why.")
+        lines.append(f"Excluded: {result.excluded:,} images; --output and --json say why.")
     for name, rates_of_region in (("whole images", result.whole), ("central crops", result.crop)):
         if rates_of_region is None:
             lines.append(f"Rs, {name}: not measured.")

@@ -84,7 +84,7 @@ def _lines(result: Explanation) -> list[str]:
     answers = ", ".join(f"{one.name} {one.probability:.2f}" for one in result.answers)
     lines = [f"Prediction: {answers}." if answers else "The features have no classes."]
     lines.append(f"{result.images:,} images of the catalog compared by {result.model}.")
-    lines += [f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()]
+    lines += [f"Excluded: {count:,} ({reason})." for reason, count in result.excluded.items()]
     for one in result.by_features:
         prediction = "" if one.answer is None else f", {one.answer.name} {one.answer.probability:.2f}"
         lines.append(

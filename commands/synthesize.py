@@ -118,7 +118,7 @@ def _lines(result: Synthesis) -> list[str]:
             "The generator's folder does not confirm that it was trained on the training split only:"
             " other patients were not compared."
         )
-    lines += [f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()]
+    lines += [f"Excluded: {count:,} ({reason})." for reason, count in result.excluded.items()]
     if result.measured.unmeasured:
         lines.append(f"Quality was not measured: {result.measured.unmeasured}")
     elif result.measured.of_all:

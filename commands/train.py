@@ -141,7 +141,7 @@ def _print_training(kind: str, recipe: str, result: TrainingResult, purpose: str
         f"A {kind} model with the recipe {recipe}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {counts['validation_images']:,} of"
         f" {counts['validation_patients']:,} held out to {purpose}.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()),
+        *(f"Excluded: {count:,} ({reason})." for reason, count in result.excluded.items()),
         f"Digest of the model: {result.digest}",
     ]
     facts = {"kind": kind, "recipe": recipe, "digest": result.digest, "counts": dict(counts)}
@@ -223,7 +223,7 @@ def train_generator(
         f"A generator with the recipe {chosen.name}: {counts['fit_images']:,} images of"
         f" {counts['fit_patients']:,} patients, {len(result.classes)} classes;"
         f" {counts['held_images']:,} images of {counts['held_patients']:,} held out for the evaluation.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in result.excluded.items()),
+        *(f"Excluded: {count:,} ({reason})." for reason, count in result.excluded.items()),
         f"Digest of the model: {result.digest}",
     ]
     facts = {

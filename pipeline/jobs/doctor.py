@@ -335,7 +335,7 @@ def _problems(extras: Sequence[Extra], machine: Machine, folders: Sequence[Folde
                 f" Install it with: pip install 'medsanitize[{extra.name}]'"
             )
     if datetime.fromisoformat(machine.clock) < _EARLIEST_CLOCK:
-        yield "The clock is wrong: it says a time before this version was made"
+        yield "The system clock is wrong: it shows a time before this version was released"
     for folder in folders:
         if folder.writable is False:
             yield f"{folder.name}: the folder may not be written. Grant write access or name another"

@@ -22,7 +22,7 @@ _PIXELS = (
     "The pixel data cannot be decoded, or does not match the header.",
     "Export it from the archive again. If the copy is quarantined as well, leave it out.",
 )
-_REVIEW = ("A reviewer quarantined it.", "Nothing: it stays out of this release.")
+_REVIEW = ("A reviewer quarantined it.", "No action: it is not part of this release.")
 _EXACT = {
     "review": _REVIEW,
     "refused-in-review": _REVIEW,

@@ -79,7 +79,7 @@ def _rank(item: ReviewItem) -> int:
 def store_items(
     state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, room: Budget
 ) -> None:
-    """Store the review items of object ``number`` within the open batch, as far as there is room."""
+    """Store the review items of object ``number`` within the open batch, up to the maximum number."""
     for item in review_items:
         if not has_item(state, item.name):
             if not item.value or room.review_items < 1 or room.bytes < len(item.value):

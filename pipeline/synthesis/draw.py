@@ -319,7 +319,7 @@ def _made(results: Iterator[bytes | WorkerCrashed[SampleRequest]], size: int) ->
         one = next(results)
         if isinstance(one, WorkerCrashed):
             raise EnvironmentFailure(
-                "A process that makes images died",
+                "A process that generates images ended unexpectedly",
                 "Use fewer workers or more memory, then run the command again",
             )
         content += one

@@ -209,7 +209,7 @@ class GateProgress:
         self.progress.finished(timing)
 
     def message(self, text: str) -> None:
-        """Something to know."""
+        """Report a message."""
         self.progress.message(text)
 
 
@@ -493,7 +493,7 @@ def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
 
 
 def _unlabeled(state: State) -> str:
-    """What is said of images whose label, by which they would be replaced, the table does not give."""
+    """Return the message on images that cannot be replaced because the table has no label for them."""
     replaced = read_replaced(state)
     if not replaced.unlabeled:
         return ""

@@ -239,4 +239,4 @@ def _failure(service: str, code: int | None) -> TransientFailure | ObjectRefused
 
 
 def _describe_status(service: str, code: int | None) -> str:
-    return f"{service} was broken off" if code is None else f"{service} ended with status 0x{code:04X}"
+    return f"{service} was interrupted" if code is None else f"{service} ended with status 0x{code:04X}"

@@ -62,7 +62,7 @@ class DimseReceiver:
             # The association may be half dead after a failure; the next call opens a new one.
             release_association(self._open.pop(pack))
             raise TransientFailure(
-                "C-STORE was broken off" if code is None else f"C-STORE status 0x{code:04X}"
+                "C-STORE was interrupted" if code is None else f"C-STORE status 0x{code:04X}"
             )
         if code != 0 and code not in _CHANGED:
             raise ObjectRefused(f"C-STORE status 0x{code:04X}")

@@ -324,7 +324,7 @@ def test_a_catalog_without_synthetic_images_requires_all(place: Path, tmp_path: 
     assert "no synthetic image" in done.stderr
     done = CliRunner().invoke(cli, [*given, "--all"])
     assert done.exit_code == 1
-    assert "Left out: 1 (not readable: not-an-image)" in done.stdout
+    assert "Excluded: 1 (not readable: not-an-image)" in done.stdout
     assert "a real image" in done.stdout
 
 

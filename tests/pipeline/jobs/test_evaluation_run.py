@@ -67,7 +67,7 @@ def test_the_calibration_of_an_evaluation_names_its_models(folder: Path, tmp_pat
 def test_unreadable_images_are_counted_and_change_the_exit_code(folder: Path) -> None:
     code, text = call(folder, "broken.csv")
     assert code == 1
-    assert "Left out: 2" in text
+    assert "Excluded: 2" in text
     assert "image not found: 1" in text
     assert "not readable" in text
     assert "broken" not in text

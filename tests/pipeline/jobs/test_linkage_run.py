@@ -63,7 +63,7 @@ def test_unreadable_images_are_counted(sides: tuple[Path, Path], tmp_path: Path)
     (folder / "1.png").write_bytes(b"no picture")
     code, text = call(folder, "--background", sides[0])
     assert code == 1
-    assert "Left out: 1 images" in text
+    assert "Excluded: 1 images" in text
     assert "2 of 2 patients linked" in text
 
 

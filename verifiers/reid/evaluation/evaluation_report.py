@@ -177,4 +177,4 @@ def excluded_lines(excluded: Mapping[str, int]) -> list[str]:
     if not excluded:
         return []
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in excluded.items())
-    return [f"Left out: {sum(excluded.values()):,} ({reasons})."]
+    return [f"Excluded: {sum(excluded.values()):,} ({reasons})."]

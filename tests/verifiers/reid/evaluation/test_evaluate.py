@@ -146,7 +146,7 @@ def test_the_page_is_complete_without_names(measured: Evaluation) -> None:
     assert "secret" not in page
     assert "patient-" not in page
     assert page.count("<svg") == 2 + 5
-    assert "Left out: 2 (not readable: not-an-image: 2)." in page
+    assert "Excluded: 2 (not readable: not-an-image: 2)." in page
     assert f"{measured.retrieval.precision_at_1:.4f}" in page
     assert evaluation_page(measured).decode() == page
 
