@@ -29,12 +29,12 @@ from medsanitize.progress import Cancellation
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
-_AHEAD = 2  # maximum number of batches at a worker
+_MAX_QUEUED = 2  # batches at a worker
 _WINDOW = 4  # batches per worker that are in progress or wait for their turn in the order
-_DEATHS = 2  # crashes per batch, and per item
-_PULSE = 1.0
-_LOOK = 10.0
-_PATIENCE = 600.0
+_MAX_CRASHES = 2  # crashes per batch, and per item
+_WAIT_SECONDS = 1.0
+_CHECK_SECONDS = 10.0
+_START_TIMEOUT = 600.0  # seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +42,7 @@ class _Slot:
     """A batch in progress; ``outcome`` contains the result once it exists."""
 
     batch: Sequence[Any]
-    deaths: int = 0
+    crashes: int = 0
     call: Any = None
     outcome: list[Any] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class _RemoteWorker:
     actor: Any
     pending: Any
     public: bytes = b""
-    mark: str = ""
+    probe: str = ""
     slots: deque[_Slot] = field(default_factory=deque)
 
     @property
@@ -75,34 +75,34 @@ class RayEngine:
         self._stop = cancellation
         self._inputs = tuple(inputs)
         self._channel = EncryptedChannel.new()
-        self._kit: Any = None
-        self._crew: list[_RemoteWorker] = []
-        self._line: deque[_Slot] = deque()
-        self._todo: deque[_Slot] = deque()
+        self._payload: Any = None
+        self._remote_workers: list[_RemoteWorker] = []
+        self._in_order: deque[_Slot] = deque()
+        self._waiting: deque[_Slot] = deque()
         self._given_up = self._failed = 0
-        self._looked = self._worked = 0.0
-        self._leave = ExitStack()
+        self._checked_at = self._answered_at = 0.0
+        self._exit_stack = ExitStack()
 
     def __enter__(self) -> RayEngine:
         own = self.workers or len(os.sched_getaffinity(0))
         with ExitStack() as stack:
             stack.enter_context(connected(self._setup.policy.engine, own))
-            stack.callback(self._dismiss)
-            self.workers = self.workers or _fitting(self._setup.policy.engine.gpus)
-            self._leave = stack.pop_all()
+            stack.callback(self._end_workers)
+            self.workers = self.workers or _available_workers(self._setup.policy.engine.gpus)
+            self._exit_stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave.close()
+        self._exit_stack.close()
         del self._setup
 
     def equip(self, search: IdentifierSearch) -> None:
         """Give every worker the identifier search of the audit."""
         self._setup = replace(self._setup, search=search)
-        self._kit = None
-        for hand in self._crew:
-            if hand.public:
-                self._equip(hand)
+        self._payload = None
+        for worker in self._remote_workers:
+            if worker.public:
+                self._equip(worker)
 
     def map(
         self,
@@ -112,100 +112,102 @@ class RayEngine:
         isolate: bool = False,  # noqa: ARG002  no task runs in this process
     ) -> Iterator[Result | WorkerCrashed[Item]]:
         """Yield one result per batch, in order; see ``Engine.map``."""
-        line: deque[_Slot] = deque()
-        todo: deque[_Slot] = deque()
-        self._line, self._todo = line, todo
-        coming = iter(batches)
+        in_order: deque[_Slot] = deque()
+        waiting: deque[_Slot] = deque()
+        self._in_order, self._waiting = in_order, waiting
+        remaining = iter(batches)
         more = True
-        self._worked = time.monotonic()
-        while more or line:
+        self._answered_at = time.monotonic()
+        while more or in_order:
             self._stop.check()
-            while more and len(line) < _WINDOW * self.workers:
-                batch = next(coming, None)
+            while more and len(in_order) < _WINDOW * self.workers:
+                batch = next(remaining, None)
                 if batch is None:
                     more = False
                 else:
-                    line.append(_Slot(batch))
-                    todo.append(line[-1])
-            if line:
+                    in_order.append(_Slot(batch))
+                    waiting.append(in_order[-1])
+            if in_order:
                 self._hand_out(task)
-                self._hear()
-            while line and line[0].outcome:
-                yield line.popleft().outcome[0]
-        while any(hand.mark for hand in self._crew):  # no probe file may remain in the staging folder
+                self._collect_answers()
+            while in_order and in_order[0].outcome:
+                yield in_order.popleft().outcome[0]
+        # No probe file may remain in the staging folder.
+        while any(worker.probe for worker in self._remote_workers):
             self._stop.check()
-            self._hear()
+            self._collect_answers()
 
     # -- batches to workers, answers back -------------------------------------------------
 
     def _hand_out(self, task: Task[Any, Any]) -> None:
-        while len(self._crew) < self.workers:
-            self._hire()
-        for load in range(_AHEAD):
-            for hand in self._crew:
-                if not self._todo or hand.pending is not None or len(hand.slots) != load:
+        while len(self._remote_workers) < self.workers:
+            self._start_worker()
+        for load in range(_MAX_QUEUED):
+            for worker in self._remote_workers:
+                if not self._waiting or worker.pending is not None or len(worker.slots) != load:
                     continue
                 # A worker's last answer can be lost with it: only a batch alone at it is surely the cause.
-                if load == 0 or not (self._todo[0].deaths or hand.slots[0].deaths):
-                    slot = self._todo.popleft()
-                    slot.call = hand.actor.call.remote(self._channel.close((task, slot.batch)))
-                    hand.slots.append(slot)
+                if load == 0 or not (self._waiting[0].crashes or worker.slots[0].crashes):
+                    slot = self._waiting.popleft()
+                    slot.call = worker.actor.call.remote(self._channel.close((task, slot.batch)))
+                    worker.slots.append(slot)
 
-    def _hear(self) -> None:
+    def _collect_answers(self) -> None:
         """Take the answers that have arrived, waiting a moment for them."""
         import ray
 
-        awaited = {hand.awaited: hand for hand in self._crew if hand.awaited is not None}
-        ready, _ = ray.wait(list(awaited), timeout=_PULSE)
+        awaited = {worker.awaited: worker for worker in self._remote_workers if worker.awaited is not None}
+        ready, _ = ray.wait(list(awaited), timeout=_WAIT_SECONDS)
         if ready:
             ready, _ = ray.wait(list(awaited), num_returns=len(awaited), timeout=0)
         for one in ready:
             try:
-                said = ray.get(one)
+                answer_data = ray.get(one)
             except ray.exceptions.RayError:
-                self._lose(awaited[one])
+                self._handle_crash(awaited[one])
             else:
-                self._take(awaited[one], said)
-        self._look_after()
+                self._handle_answer(awaited[one], answer_data)
+        self._check_cluster()
 
-    def _take(self, hand: _RemoteWorker, said: Any) -> None:
-        if hand.pending is not None and not hand.public:
-            hand.public, version = said
+    def _handle_answer(self, worker: _RemoteWorker, answer_data: Any) -> None:
+        if worker.pending is not None and not worker.public:
+            worker.public, version = answer_data
             # A worker with another version could write other bytes.
             if version != __version__:
                 raise EnvironmentFailure(
                     "A node of the cluster has another version of medsanitize",
                     "Install the same version on every node, then run the same command again",
                 )
-            self._equip(hand)
+            self._equip(worker)
             return
-        answer: Answer = self._channel.open(said)
-        slot = hand.slots.popleft() if hand.pending is None else None
+        answer: Answer = self._channel.open(answer_data)
+        slot = worker.slots.popleft() if worker.pending is None else None
         if answer.raised is not None:
             raise answer.raised
-        self._worked = time.monotonic()
+        self._answered_at = time.monotonic()
         self._failed = 0
         if slot is None:
-            hand.pending = None
-            self._require_mark(hand)
+            worker.pending = None
+            self._require_probe_file(worker)
             return
         self.cpu_seconds += answer.cpu
         self._given_up = 0
         slot.outcome.append(answer.result)
 
-    def _look_after(self) -> None:
+    def _check_cluster(self) -> None:
         """Check the cluster: without a head Ray exits this process, without free CPUs it waits forever."""
         import ray
 
         now = time.monotonic()
-        if now - self._looked > _LOOK:
-            self._looked = now
+        if now - self._checked_at > _CHECK_SECONDS:
+            self._checked_at = now
             if not any(is_listening(ray.get_runtime_context().gcs_address) for _ in range(2)):
                 raise EnvironmentFailure(
                     "The head of the Ray cluster no longer answers",
                     "Start the cluster, then run the same command again",
                 )
-        if now - self._worked > _PATIENCE and all(hand.pending is not None for hand in self._crew):
+        starting = all(worker.pending is not None for worker in self._remote_workers)
+        if starting and now - self._answered_at > _START_TIMEOUT:
             raise EnvironmentFailure(
                 "No worker started on the Ray cluster within ten minutes",
                 "Provide free CPUs, and GPUs if the policy requests them, then run the same command again",
@@ -213,7 +215,7 @@ class RayEngine:
 
     # -- workers come and go --------------------------------------------------------------
 
-    def _hire(self) -> None:
+    def _start_worker(self) -> None:
         import ray
 
         actor = (
@@ -230,56 +232,57 @@ class RayEngine:
             )
             .remote()
         )
-        self._crew.append(_RemoteWorker(actor, actor.hello.remote()))
+        self._remote_workers.append(_RemoteWorker(actor, actor.hello.remote()))
 
-    def _equip(self, hand: _RemoteWorker) -> None:
+    def _equip(self, worker: _RemoteWorker) -> None:
         """Send a worker session key and setup; it proves that it writes to this machine's staging folder."""
         import ray
 
-        if self._kit is None:
+        if self._payload is None:
             own = self._setup.policy.engine.address == "local"
             home = os.environ.get("HOME") if own else None
             # Encrypted once and stored in the object store, since all workers receive the same.
-            self._kit = ray.put(self._channel.close(WorkerPayload(self._setup, self._inputs, home)))
-        hand.mark = new_probe_name() if self._setup.staging is not None else ""
-        hand.pending = hand.actor.equip.remote(self._channel.key_for(hand.public), self._kit, hand.mark)
+            self._payload = ray.put(self._channel.close(WorkerPayload(self._setup, self._inputs, home)))
+        worker.probe = new_probe_name() if self._setup.staging is not None else ""
+        key = self._channel.key_for(worker.public)
+        worker.pending = worker.actor.equip.remote(key, self._payload, worker.probe)
 
-    def _require_mark(self, hand: _RemoteWorker) -> None:
+    def _require_probe_file(self, worker: _RemoteWorker) -> None:
         """Check that the worker's probe file is in this machine's staging folder."""
-        if not hand.mark or self._setup.staging is None:
+        if not worker.probe or self._setup.staging is None:
             return
-        require_probe(self._setup.staging, hand.mark)
-        (self._setup.staging / hand.mark).unlink()
-        hand.mark = ""
+        require_probe(self._setup.staging, worker.probe)
+        (self._setup.staging / worker.probe).unlink()
+        worker.probe = ""
 
-    def _lose(self, hand: _RemoteWorker) -> None:
+    def _handle_crash(self, worker: _RemoteWorker) -> None:
         """Handle a crashed worker: only the batch it was processing may be the cause."""
-        self._crew.remove(hand)
-        self._end(hand)
-        if hand.pending is not None:
+        self._remote_workers.remove(worker)
+        self._end(worker)
+        if worker.pending is not None:
             self._failed += 1
             if self._failed == 3 * self.workers:
                 raise EnvironmentFailure(
                     "Workers do not start on the Ray cluster",
                     "Install the same medsanitize on every node, then run the same command again",
                 )
-        elif hand.slots:
-            hand.slots[0].deaths += 1
-        for slot in reversed(hand.slots):
-            if slot in self._line:
-                self._again(slot)
+        elif worker.slots:
+            worker.slots[0].crashes += 1
+        for slot in reversed(worker.slots):
+            if slot in self._in_order:
+                self._retry(slot)
 
-    def _again(self, slot: _Slot) -> None:
-        if slot.deaths < _DEATHS:
+    def _retry(self, slot: _Slot) -> None:
+        if slot.crashes < _MAX_CRASHES:
             # First in the queue again: results are yielded in order, so others wait for this one.
-            self._todo.appendleft(slot)
+            self._waiting.appendleft(slot)
         elif len(slot.batch) > 1:
-            place = self._line.index(slot)
+            place = self._in_order.index(slot)
             parts = [_Slot([item]) for item in slot.batch]
-            self._line.remove(slot)
+            self._in_order.remove(slot)
             for part in reversed(parts):
-                self._line.insert(place, part)
-                self._todo.appendleft(part)
+                self._in_order.insert(place, part)
+                self._waiting.appendleft(part)
         else:
             slot.outcome.append(WorkerCrashed(slot.batch[0]))
             self._given_up += 1
@@ -289,25 +292,25 @@ class RayEngine:
                     "Give them more memory, or use fewer workers, then run the same command again",
                 )
 
-    def _end(self, hand: _RemoteWorker) -> None:
+    def _end(self, worker: _RemoteWorker) -> None:
         import ray
 
         with suppress(ray.exceptions.RayError, ValueError):
-            ray.kill(hand.actor, no_restart=True)
-        if hand.mark and self._setup.staging is not None:
-            (self._setup.staging / hand.mark).unlink(missing_ok=True)
+            ray.kill(worker.actor, no_restart=True)
+        if worker.probe and self._setup.staging is not None:
+            (self._setup.staging / worker.probe).unlink(missing_ok=True)
 
-    def _dismiss(self) -> None:
-        for hand in self._crew:
-            self._end(hand)
-        self._crew.clear()
-        self._kit = None
+    def _end_workers(self) -> None:
+        for worker in self._remote_workers:
+            self._end(worker)
+        self._remote_workers.clear()
+        self._payload = None
 
 
-def _fitting(gpus: float) -> int:
+def _available_workers(gpus: float) -> int:
     """Return the number of workers that the cluster has resources for."""
     import ray
 
-    room = ray.cluster_resources()
-    cpus = int(room.get("CPU", 0))
-    return max(1, min(cpus, int(room.get("GPU", 0) / gpus)) if gpus else cpus)
+    resources = ray.cluster_resources()
+    cpus = int(resources.get("CPU", 0))
+    return max(1, min(cpus, int(resources.get("GPU", 0) / gpus)) if gpus else cpus)

@@ -97,15 +97,15 @@ def calls(policy: Policy) -> dict[str, Any]:
 
 def loses_answers(policy: Policy) -> dict[str, Any]:
     """After three results a worker dies before the last is received, as if the next item had killed it."""
-    take = RayEngine._take
+    handle = RayEngine._handle_answer
 
-    def lost(engine: RayEngine, hand: Any, said: Any) -> None:
-        if len(hand.slots) > 1 and 3 in hand.slots[0].batch:
-            engine._lose(hand)
+    def lost(engine: RayEngine, worker: Any, answer: Any) -> None:
+        if len(worker.slots) > 1 and 3 in worker.slots[0].batch:
+            engine._handle_crash(worker)
         else:
-            take(engine, hand, said)
+            handle(engine, worker, answer)
 
-    RayEngine._take = lost  # type: ignore[method-assign]
+    RayEngine._handle_answer = lost  # type: ignore[method-assign]
     with RayEngine(setup_of(policy), 1, Cancellation()) as engine:
         answers = list(engine.map(same, ([number] for number in range(6))))
     return {"died": [one.item for one in answers if isinstance(one, WorkerCrashed)], "answers": len(answers)}
