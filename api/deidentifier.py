@@ -24,6 +24,7 @@ from medsanitize.pipeline.stages.audit import (
     allowed_dates,
     private_creators,
     removed_categories,
+    searched_never_words,
     uid_prefix,
 )
 from medsanitize.pipeline.stages.resolve import is_safe_name, read_excluded, read_pseudonyms
@@ -31,6 +32,7 @@ from medsanitize.pipeline.stages.tally import count_actions
 from medsanitize.pipeline.state.keys import patient_key
 from medsanitize.pipeline.storage.slide_files import is_slide_part
 from medsanitize.policies.model import Engine, Policy
+from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.layout import DATA, staged_path
 from medsanitize.sanitize.context import Context, Inspection, SeriesFace
@@ -209,7 +211,7 @@ class Deidentifier:
     """
 
     def __init__(self, policy: PolicySource, key: ReleaseKey) -> None:
-        self._policy = object_policy(policy)
+        self._policy = with_site_lists(object_policy(policy))
         check_extras(_of_one_object(self._policy))
         if self._policy.wsi.specimens is not None:
             raise UsageError(
@@ -222,6 +224,7 @@ class Deidentifier:
         self._dicom = DicomSanitizer(self._policy, self._keys)
         self._raster = RasterSanitizer(self._policy, self._keys)
         self._kept = kept_attributes(self._policy.dicom)
+        self._never_words = searched_never_words(self._policy)
 
     def __repr__(self) -> str:
         return f"Deidentifier({self._policy.preset!r})"
@@ -400,7 +403,7 @@ class Deidentifier:
         removed = removed_categories(self._policy.dicom.options)
         # Values that the policy keeps are no findings.
         own = frozenset(one for one in context.known if one.category in removed)
-        search: IdentifierSearch = build_identifier_search(own, self._vocabulary)
+        search: IdentifierSearch = build_identifier_search((*own, *self._never_words), self._vocabulary)
         if record.kind == "raster":
             return audit_picture(out, f".{suffix}", search)
         expected = Expected(

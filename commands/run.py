@@ -125,14 +125,16 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
     start_forkserver()
     from medsanitize.pipeline.run import Options
     from medsanitize.policies.dump import dumps
+    from medsanitize.policies.site_lists import without_entries
 
     loaded = _load(policy, registry)
     result = _run_or_plan(loaded, Options(workers), planned=True, log_json=log_json)
-    settings = loaded.model_dump(mode="json", exclude_none=True)
+    shown = without_entries(loaded)
+    settings = shown.model_dump(mode="json", exclude_none=True)
     code = _print_run(result, as_json, {"settings": settings})
     if not as_json:
         click.echo("\nThe policy with everything the preset decides:\n")
-        click.echo(dumps(loaded))
+        click.echo(dumps(shown))
     return code
 
 

@@ -19,6 +19,7 @@ from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.objects import count_objects, outcome_counts, rule_counts
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
 from medsanitize.policies.model import Policy
+from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.progress import Cancellation, NoProgress, Progress
 
 
@@ -48,6 +49,7 @@ def plan(
     RunResult
         With the ending ``planned``; gates on staged files have the result ``not_run``.
     """
+    policy = with_site_lists(policy)
     subkeys, stages = release_keys(policy), stages_of(policy)
     check_extras(policy)
     require_reachable(policy.inputs)

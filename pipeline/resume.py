@@ -27,6 +27,7 @@ from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
+from medsanitize.policies.site_lists import read_site_lists
 from medsanitize.progress import Progress
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import STAGING
@@ -83,8 +84,15 @@ def settings_of(policy: Policy, state: State) -> str:
         "policy": policy_digest(policy),
         "inputs": [os.fsdecode(address_of(one)) for one in policy.inputs],
         "lists": digest_of_lists(state.seal, accompanying_files(policy)),
+        "site_lists": _digest_of_site_lists(policy, state),
     }
     return json.dumps(facts, sort_keys=True)
+
+
+def _digest_of_site_lists(policy: Policy, state: State) -> str:
+    """Return a keyed digest of the entries; comments and the order of lines do not count."""
+    lists = read_site_lists(policy.text)
+    return state.seal.name("site-lists", json.dumps([lists.deny, lists.allow])).hex()
 
 
 def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Sequence[Root]) -> State:

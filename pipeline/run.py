@@ -61,6 +61,7 @@ from medsanitize.pipeline.storage.local import Root, pinned_inputs, require_not_
 from medsanitize.pipeline.storage.named_files import remove_links
 from medsanitize.pipeline.storage.open_store import target_of
 from medsanitize.policies.model import Policy
+from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.progress import Cancellation, NoProgress, Progress, StageTiming
 from medsanitize.release.attestation import load_signing_key
 from medsanitize.release.publish import evidence_digests, publish, require_unchanged
@@ -167,6 +168,8 @@ def run(
         exit_report or ExitReport(),
     )
     workspace = workspace_of(policy)
+    # Read once: all stages and workers must use the same entries.
+    policy = with_site_lists(policy)
     require_reachable(policy.inputs)
     preflight.check_paths(policy.inputs, workspace)
     # Pinned here: a file system mounted at one of these paths later was never checked.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from medsanitize.pipeline.stages.audit import AuditStage
+from medsanitize.pipeline.stages.audit import AuditStage, searched_never_words
 from medsanitize.pipeline.stages.deduplicate import ConflictsStage, DecodeStage, DuplicatesStage
 from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
 from medsanitize.pipeline.stages.faces import FacesStage
@@ -50,7 +50,8 @@ STAGES: Final[tuple[type[Stage], ...]] = (
 def stages_of(policy: Policy) -> tuple[Stage, ...]:
     """Build `STAGES` for a policy, each stage with the section that it needs."""
     dicom, earlier = policy.dicom, earlier_releases(policy)
-    audit, decode = AuditStage(dicom.options, dicom.dates), DecodeStage(policy.deduplicate)
+    audit = AuditStage(dicom.options, dicom.dates, searched_never_words(policy))
+    decode = DecodeStage(policy.deduplicate)
     return (
         InventoryStage(policy.inputs),
         SpecimensStage(policy.wsi.specimens, policy.inputs),
@@ -65,7 +66,12 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
         SynthesizeStage(policy.synthesize, audit, decode),
         LinkageAttackStage(policy.overlap, earlier),
         TablesStage(
-            policy.tables, dicom.options, dicom.dates, policy.pseudonyms.uid_root, policy.k_anonymity
+            policy.tables,
+            dicom.options,
+            dicom.dates,
+            policy.pseudonyms.uid_root,
+            policy.k_anonymity,
+            policy.text,
         ),
         manifests_stage(policy),
     )

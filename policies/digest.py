@@ -12,9 +12,9 @@ from medsanitize.policies.model import Policy
 def policy_digest(policy: Policy) -> str:
     """Compute the SHA-256 of the settings that decide the released bytes; the same on every machine.
 
-    Paths, key sources, the engine and the approval setting are left out. Excluded patients and pseudonym
-    tables only count as present or absent: a digest of such a file would link the release to it. Order, upper
-    case and repetition count only where they change the release.
+    Paths, key sources, the engine and the approval setting are left out. Excluded patients, pseudonym tables
+    and the lists of the site only count as present or absent: a digest of such a list would link the release
+    to it. Order, upper case and repetition count only where they change the release.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ def policy_digest(policy: Policy) -> str:
     content["keys"] = {"scope": policy.keys.scope}
     content["exclude"] = policy.exclude is not None
     content["pseudonyms"]["table"] = policy.pseudonyms.table is not None
+    for name in ("deny_list", "allow_list"):
+        content["text"][name] = bool(getattr(policy.text, name))
     # Sets in the policy are sorted: their order and duplicates do not change the release.
     content["registry"] = {"public": sorted(set(policy.registry.public))}
     content["dicom"]["safe_private"] = _safe_private(policy)

@@ -16,6 +16,7 @@ from medsanitize.policies import tag_patterns
 from medsanitize.policies.draft import Draft, path_problem
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import KeptMacro, Policy, PresetName
+from medsanitize.policies.site_lists import NAMES as SITE_LISTS
 from medsanitize.policies.strict_yaml import MAX_BYTES, Node, SourcePosition, display_key, read_yaml
 from medsanitize.policies.validate import check_policy, path_fields
 from pydantic import BaseModel, ValidationError
@@ -266,6 +267,11 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
             if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_MACRO_PATH), dict):
                 continue  # pydantic reports both members of the union
             path = (*_MACRO_PATH, *path[3:])
+        if len(path) > 2 and path[1] in SITE_LISTS:
+            # pydantic reports both members of the union: the path and the list.
+            if isinstance(draft.get(*path[:2]), list) != str(path[2]).startswith("tuple"):
+                continue
+            path = (*path[:2], *path[3:])
         if path[0] == "inputs" and len(path) > 2:
             if path[2] in _FORMS_OF_INPUT and path[2] != _form_of_input(draft.get(*path[:2])):
                 continue
@@ -302,6 +308,8 @@ def _form_of_input(value: object) -> str:
 
 
 def _form(kind: str, name: str, message: str) -> str:
+    if name in SITE_LISTS:
+        return "Write the path of a text file, or a list, as in [a, b]"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(name, "See the schema: medsanitize schema")
     if kind == "literal_error":

@@ -227,6 +227,13 @@ class TextSection(Section):
     patterns: tuple[Text, ...] = ()
     """Regular expressions for local identifiers (medical record or accession numbers); every match is
     removed."""
+    deny_list: Path | tuple[Text, ...] = Field(default=(), repr=False)
+    """Words and phrases of the site that are always removed (staff, employers, wards), also inflected or with
+    a typo: a text file with one entry per line, or a list. Not shown by ``plan``; only its presence counts
+    for the digest of the policy."""
+    allow_list: Path | tuple[Text, ...] = Field(default=(), repr=False)
+    """Words and phrases of the site that stay (rooms of devices, names of protocols), unless they are known
+    identifiers or in ``deny_list``; same form."""
 
 
 class FixedRegion(Section):

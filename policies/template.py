@@ -140,6 +140,9 @@ keys:
 #  attributes:
 #    StudyDescription: keep-vocabulary
 #  patterns: ["MRN[0-9]{{6}}"]
+  # Words of your site, one per line: always removed (staff, employers, wards), and kept (rooms of devices).
+#  deny_list: ./never-words.txt
+#  allow_list: ./safe-words.txt
 
 # Burned-in text. With dicom.options.clean_pixel_data: which objects are read, and what is blanked. Without
 # it: objects at risk are quarantined or released (marked as not checked).

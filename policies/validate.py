@@ -12,6 +12,8 @@ from medsanitize.errors import Problem
 from medsanitize.policies import tag_patterns
 from medsanitize.policies.draft import Draft, Steps, path_problem
 from medsanitize.policies.inputs import is_url
+from medsanitize.policies.site_lists import NAMES as SITE_LISTS
+from medsanitize.policies.site_lists import entry_problem
 from medsanitize.policies.validate_inputs import check_pacs, check_stores
 
 
@@ -26,6 +28,7 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
         _faces,
         _macro,
         _overrides,
+        _site_lists,
         _paths,
         _files,
         _inputs,
@@ -41,7 +44,7 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Yield the paths of keys whose values are files or folders."""
     yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "specimens", "file"))
-    yield ("registry", "key", "file")
+    yield from (("registry", "key", "file"), ("text", "deny_list"), ("text", "allow_list"))
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
     yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
     yield from (("synthesize", "reference", name) for name in ("images", "table"))
@@ -166,6 +169,15 @@ def _overrides(draft: Draft) -> Iterator[Problem]:
             yield draft.problem(
                 path, "Action U applies only to UIDs; this attribute has another VR", "Write D, Z, X, K or C"
             )
+
+
+def _site_lists(draft: Draft) -> Iterator[Problem]:
+    for name in SITE_LISTS:
+        for index, entry in enumerate(draft.items("text", name)):
+            # An empty entry is reported by the model.
+            wrong = entry_problem(entry) if isinstance(entry, str) and entry else None
+            if wrong is not None:
+                yield draft.problem(("text", name, index), *wrong)
 
 
 def _paths(draft: Draft) -> Iterator[Problem]:

@@ -32,7 +32,7 @@ class KnownValue:
         ``name``, ``id``, ``date``, ``address``, ``phone``, ``institution``, ``uid`` or ``text``; or
         ``label`` (stations, devices, ranks, plates), ``organization`` (departments, services, issuers) or
         ``place``. Values of the last three may be ordinary words elsewhere: they are removed from free text,
-        but the audit does not search for them.
+        but the audit does not search for them. ``denied`` is an entry of the policy's never-words.
     value : str
     """
 

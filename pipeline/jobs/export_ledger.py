@@ -96,7 +96,7 @@ def _write(state: State, target: Path, patients: int) -> int:
 @translated_errors()
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
-    from medsanitize.pipeline.stages.audit import build_search, private_creators
+    from medsanitize.pipeline.stages.audit import build_search, private_creators, searched_never_words
     from medsanitize.pipeline.storage.open_store import is_in_store
 
     if not is_in_store(release) and not Path(release).is_dir():
@@ -107,7 +107,8 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
         return _audited(release)
     state = open_for_reading(policy)
     try:
-        return _audited(release, build_search(state, policy.dicom.options), private_creators(policy.dicom))
+        search = build_search(state, policy.dicom.options, searched_never_words(policy))
+        return _audited(release, search, private_creators(policy.dicom))
     finally:
         state.close()
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,7 +31,8 @@ from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.reset import remove_findings
 from medsanitize.pipeline.storage.named_files import named_files
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
-from medsanitize.policies.model import Dates, Dicom, Options
+from medsanitize.policies.model import Dates, Dicom, Options, Policy
+from medsanitize.policies.site_lists import read_site_lists
 from medsanitize.release import layout
 from medsanitize.release.summary import GateSummary
 from medsanitize.sanitize.context import KnownValue
@@ -94,6 +95,7 @@ class AuditStage(Stage):
 
     options: Options
     dates: Dates
+    never_words: tuple[KnownValue, ...] = field(default=(), repr=False)
 
     name: ClassVar = "audit"
     phase: ClassVar[Phase] = "set"
@@ -129,16 +131,33 @@ def removed_categories(options: Options) -> frozenset[str]:
     return frozenset(removed)
 
 
-def build_search(state: State, options: Options) -> IdentifierSearch:
-    """Build the search for the known identifiers of all patients and studies of the run."""
+def searched_never_words(policy: Policy) -> tuple[KnownValue, ...]:
+    """Return the never-words of the policy that the audit searches for.
+
+    Long and distinctive entries only, since a hit prevents publication, and none that the release states
+    about itself, such as the institution of its creator.
+    """
+    entries = read_site_lists(policy.text).deny
+    if not entries:
+        return ()
+    from medsanitize.sanitize.text.deny_list import distinctive_values
+    from medsanitize.verifiers.leaks.identifier_encodings import words
+
+    stated = "".join(words(policy.release.model_dump_json()))
+    return tuple(value for value in distinctive_values(entries) if "".join(words(value.value)) not in stated)
+
+
+def build_search(
+    state: State, options: Options, never_words: Collection[KnownValue] = ()
+) -> IdentifierSearch:
+    """Build the search for the known identifiers of all patients and studies, and for never-words."""
     from medsanitize.policies.tables.vocabulary import words
     from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
     removed = removed_categories(options)
 
-    return build_identifier_search(
-        (known for known in all_known(state) if known.category in removed), words()
-    )
+    known = (one for one in all_known(state) if one.category in removed)
+    return build_identifier_search(chain(known, never_words), words())
 
 
 def audit_objects(
@@ -149,7 +168,7 @@ def audit_objects(
     Parameters
     ----------
     rules : AuditStage
-        Which identifiers and dates the policy retains.
+        Which identifiers and dates the policy retains, and its never-words.
     context : RunContext
         The context of the run.
     on_objects : callable
@@ -166,7 +185,7 @@ def audit_objects(
         Staged files are missing or unreadable. Objects with missing files are requeued first.
     """
     state, engine = context.state, context.engine
-    search = build_search(state, rules.options)
+    search = build_search(state, rules.options, rules.never_words)
     engine.equip(search)
     # Slides are read with native libraries, which may crash: an isolated process keeps the run alive.
     gone: list[int] = []

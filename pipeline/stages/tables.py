@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from medsanitize.pipeline.state.patients import (
 )
 from medsanitize.pipeline.state.result_types import TableNotes
 from medsanitize.pipeline.state.stage_results import GROUPS, TABLE_NOTES
-from medsanitize.policies.model import Dates, Options
+from medsanitize.policies.model import Dates, Options, TextSection
 from medsanitize.policies.tables_section import KAnonymity, TableSection
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.duckdb_session import duckdb_session, sorted_rows
@@ -31,6 +31,7 @@ from medsanitize.release.layout import TABLES
 from medsanitize.release.summary import GateSummary, TableSummary
 from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
 from medsanitize.sanitize.pseudonyms import SubKeys
+from medsanitize.sanitize.text.deny_list import deny_list_of
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
@@ -86,6 +87,7 @@ class TablesStage(Stage):
     dates: Dates
     uid_root: str | None
     k_anonymity: KAnonymity
+    text: TextSection = field(default=TextSection(), repr=False)
 
     name: ClassVar = "tables"
     phase: ClassVar[Phase] = "documents"
@@ -307,6 +309,7 @@ class _Mapper:
         self.blanked = 0
         self.dropped = 0
         self._person = lru_cache(maxsize=4096)(self._find)
+        self._denied = deny_list_of(rules.text) if rules.text.deny_list else None
 
     def row(self, row: dict[str, str | None]) -> tuple[str | None, ...] | None:
         """Return the mapped row, or None if its patient is not in the release."""
@@ -360,9 +363,10 @@ class _Mapper:
         return moved
 
     def _kept(self, person: Person, text: str) -> str | None:
-        """Return the text, or None if it contains an identifier of its patient."""
+        """Return the text, or None if it contains an identifier of its patient or a never-word."""
         folded = text.casefold()
-        if any(token in folded for token in person.tokens):
+        denied = self._denied is not None and self._denied.spans(text)
+        if denied or any(token in folded for token in person.tokens):
             self.blanked += 1
             return None
         return text

@@ -112,7 +112,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         if subject is None or last is None or not _same_subject(last, context):
             made = patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
             shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
-            ban = forbidden_words(context.known)
+            ban = self._texts.with_denied(forbidden_words(context.known))
             dates = frozenset(one.value for one in context.known if one.category == "date")
             pseudonym = context.pseudonym or made
             subject = self._subject = SubjectState(

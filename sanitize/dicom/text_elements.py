@@ -82,7 +82,8 @@ def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) 
             if done.doubtful:
                 _add_review_item(job, tag, part, done.text)
         else:
-            cleaned.append(reduce_to_vocabulary(part, ban) if action == "keep-vocabulary" else "")
+            kept = action == "keep-vocabulary"
+            cleaned.append(reduce_to_vocabulary(part, ban, job.texts.allowed) if kept else "")
     if cleaned == parts:
         return vr, value, "K:unchanged", ()
     why = "free-text-language" if foreign else "free-text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from medsanitize.policies.model import TextAction, TextSection
 
 if TYPE_CHECKING:
     from medsanitize.sanitize.text.cleaner import TextCleaner
+    from medsanitize.sanitize.text.vocabulary_filter import FindSpans, ForbiddenWords
 
 
 class TextRules:
@@ -31,6 +33,24 @@ class TextRules:
         from medsanitize.sanitize.text.cleaner import TextCleaner
 
         return TextCleaner(self._rules)
+
+    @cached_property
+    def allowed(self) -> FindSpans | None:
+        """The search for the site's safe words; None without any."""
+        from medsanitize.sanitize.text.allow_list import allow_list_of
+
+        found = allow_list_of(self._rules)
+        return found.spans if found else None
+
+    def with_denied(self, ban: ForbiddenWords) -> ForbiddenWords:
+        """Return forbidden words with the never-words of the site."""
+        if not self._rules.deny_list:
+            return ban
+        # On demand: it compiles a search.
+        from medsanitize.sanitize.text.deny_list import deny_list_of
+
+        denied = deny_list_of(self._rules)
+        return replace(ban, find_denied=denied.spans) if denied else ban
 
     def action(self, tag: int) -> TextAction:
         """Return the action for texts of ``tag``; the mask with the fewest wildcards decides."""

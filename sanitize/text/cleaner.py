@@ -16,7 +16,9 @@ from functools import lru_cache
 from sys import maxsize
 
 from medsanitize.policies.model import TextSection
+from medsanitize.sanitize.text.allow_list import allow_list_of
 from medsanitize.sanitize.text.classify_words import classify_words
+from medsanitize.sanitize.text.deny_list import deny_list_of
 from medsanitize.sanitize.text.image_markers import is_image_marker
 from medsanitize.sanitize.text.known_identifiers import KnownTerms, TextCut, find_known_identifiers
 from medsanitize.sanitize.text.lexicon import WordKind
@@ -110,11 +112,13 @@ class TextCleaner:
     Parameters
     ----------
     rules : TextSection
-        The policy's section ``text``: model and patterns. The caller decides which attributes are cleaned.
+        The policy's section ``text``: model, patterns and lists of the site. The caller decides which
+        attributes are cleaned.
     """
 
     def __init__(self, rules: TextSection) -> None:
         self._patterns = tuple(re.compile(pattern) for pattern in rules.patterns)
+        self._denied, self._allowed = deny_list_of(rules), allow_list_of(rules)
         self._entities = EntityFinder(rules.model)
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._analyze)
 
@@ -170,6 +174,8 @@ class TextCleaner:
         """
         if find_known_identifiers(text, terms) or is_named(text, terms.ban):
             return True
+        if self._denied and self._denied.find(text, noisy=noisy):
+            return True
         # A name may be a single character of another script: there, none is taken for noise.
         noisy = noisy and count_letters(text) < _BARE_DIGITS
         return any(
@@ -198,6 +204,8 @@ class TextCleaner:
         text, rules = _plain(text)
         analysis = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._analyze(text)
         known = find_known_identifiers(text, terms)
+        if self._denied:
+            known = (*known, *self._denied.find(text))
         if not known and not analysis.cuts:
             return text, rules, False
         cuts = sorted((*known, *analysis.cuts), key=lambda cut: (cut.start, cut.end))
@@ -220,17 +228,23 @@ class TextCleaner:
         if script:
             spans = [TextCut(*without_unspaced(text, span.start, span.end), span.rule) for span in spans]
             spans += [TextCut(*span) for span in find_script_patterns(text)]
+        allowed = self._allowed.spans(text) if self._allowed else []
+        if allowed:
+            spans = [span for span in spans if not _is_covered(text, span, allowed)]
         for pattern in self._patterns:
             spans += [TextCut(*match.span(), "pattern") for match in pattern.finditer(text) if match[0]]
         found = list(find_quantities(plain)) if any(char.isdigit() for char in text) else []
-        quantified = _merged([*found, *(find_script_quantities(text) if script else ())])
+        quantified = _merged([*found, *(find_script_quantities(text) if script else ()), *allowed])
         reading = tokenize(text)
         claimed = _merged((cut.start, cut.end) for cut in spans)
         for place, word in enumerate(reading.words):
             if _meets(word.start, word.end, claimed):
                 reading.cut[place] = "recognized"
-            # A unit such as "mgycm" is in no vocabulary, but part of a quantity.
-            elif word.kind is WordKind.UNKNOWN and _inside(word.start, word.end, quantified):
+            # A unit such as "mgycm" is in no vocabulary, but part of a quantity. A safe word of the site is
+            # neither a name nor a kind of institution, whatever the vocabulary says.
+            elif word.kind is not WordKind.NUMBER and _inside(
+                word.start, word.end, quantified if word.kind is WordKind.UNKNOWN else allowed
+            ):
                 reading.words[place] = replace(word, kind=WordKind.TERM)
         if script:
             find_script_names(reading)
@@ -311,6 +325,17 @@ def _meets(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
 def _inside(start: int, end: int, merged: list[tuple[int, int]]) -> bool:
     place = bisect_right(merged, (start, maxsize)) - 1
     return place >= 0 and end <= merged[place][1]
+
+
+def _is_covered(text: str, cut: TextCut, allowed: list[tuple[int, int]]) -> bool:
+    """Return whether every letter and digit of a cut is in a safe word of the site."""
+    place = cut.start
+    for start, end in allowed:
+        if start < cut.end and end > cut.start:
+            if any(map(str.isalnum, text[place:start])):
+                return False
+            place = max(place, end)
+    return not any(map(str.isalnum, text[place : cut.end]))
 
 
 def _cuts_of(reading: TokenizedText) -> Iterator[TextCut]:

@@ -285,7 +285,7 @@ def _belongs(text: str, word: tuple[int, int], gap: tuple[int, int], rule: str, 
     if not _BETWEEN.fullmatch(text, *gap):
         return False
     key = fold_letters(text[slice(*word)])
-    if rule == "known-institution" and key in INSTITUTION_WORDS:
+    if rule in ("known-institution", "denied") and key in INSTITUTION_WORDS:
         return True
     if rule == "known-address" and key in STREET_WORDS and gap[0] < word[0]:
         return True

@@ -13,6 +13,7 @@ from medsanitize.policies.tables.vocabulary import device_models
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.folding import fold_letters, is_syllabic
+from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, NOT_NAMES, PARTICLES, STREET_WORDS
 
 Shape = Literal["word", "code", "digits", "phrase", "login", "syllables"]
@@ -32,6 +33,7 @@ _LEAST_NUMBER: Final = 3
 _LEAST_PHONE: Final = 6
 _LOCAL_PHONE: Final = 7
 _NOT_NAMES: Final = PARTICLES | NOT_NAMES
+_GENERIC: Final = INSTITUTION_WORDS | STREET_WORDS
 
 RULES: Final = {
     "name": "known-name",
@@ -43,6 +45,7 @@ RULES: Final = {
     "institution": "known-institution",
     "organization": "known-institution",
     "text": "known-text",
+    "denied": "denied",
 }
 
 
@@ -112,6 +115,8 @@ def _forms(known: KnownValue) -> Iterator[IdentifierForms]:
         yield from _number(value, rule, letters=known.category == "id")
     elif known.category == "phone":
         yield from _phone(value)
+    elif known.category == "denied":
+        yield from _denied(value)
     else:
         generic = STREET_WORDS if rule == "known-address" else INSTITUTION_WORDS
         yield from _phrase(value, rule, generic)
@@ -247,6 +252,24 @@ def _numbers(phone: str) -> set[str]:
     if len(digits) >= _LOCAL_PHONE + 3:
         numbers.add(digits[-_LOCAL_PHONE:])
     return {number for number in numbers if len(number) >= min(_LOCAL_PHONE, len(digits))}
+
+
+def _denied(value: str) -> Iterator[IdentifierForms]:
+    """Yield an entry of the site's never-words, and its words that are in no vocabulary."""
+    words = _MIXED.findall(value)
+    if len(words) == 1:
+        shape: Shape = "word" if value.isalpha() else "digits" if words[0].isdigit() else "code"
+        yield from _form(words, "denied", shape, 1)
+        return
+    yield from _form(words, "denied", "phrase", 1)
+    # "Anna Klein" may also be written "Klein, Anna".
+    if len(words) == 2 and all(word.isalpha() for word in words):
+        yield from _form(words[::-1], "denied", "phrase", 1)
+    for word in words:
+        key = fold_letters(word)
+        strange = word_kind(word) in (WordKind.UNKNOWN, WordKind.EPONYM)
+        if strange and key.isalpha() and len(key) >= _LEAST_PART and not _is_ordinary(key, _GENERIC):
+            yield from _form([word], "denied", "word", _LEAST_PART)
 
 
 def _phrase(value: str, rule: str, generic: frozenset[str]) -> Iterator[IdentifierForms]:

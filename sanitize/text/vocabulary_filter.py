@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from medsanitize.policies.tables import vocabulary
@@ -43,6 +43,8 @@ _LONGEST_REMEMBERED = 256
 _RUNS = (_NUMBER_RUN, _SPELLED, _OLD_AGE)
 # Replaces a cut run: a word in no vocabulary, so that it is cut and its neighbors count as next to a cut.
 _GAP = " zzzzzzzz "
+FindSpans = Callable[[str], Sequence[tuple[int, int]]]
+"""Returns half-open spans of a text, in order."""
 _NAMED = frozenset(["name", "id", "address", "phone", "institution"])
 
 
@@ -54,9 +56,13 @@ def fold_text(text: str) -> str:
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
+def _find_nothing(_text: str) -> Sequence[tuple[int, int]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ForbiddenWords:
-    """Tokens of the names, ids and addresses of a patient and study.
+    """Tokens of the names, ids and addresses of a patient and study, and the site's never-words.
 
     Attributes
     ----------
@@ -64,10 +70,13 @@ class ForbiddenWords:
         Words as `fold_text` returns them.
     numbers : frozenset of str
         Runs of three or more digits.
+    find_denied : callable
+        Returns the spans of never-words in a text.
     """
 
     words: frozenset[str]
     numbers: frozenset[str]
+    find_denied: FindSpans = field(default=_find_nothing, repr=False)
 
 
 NOTHING_FORBIDDEN = ForbiddenWords(frozenset(), frozenset())
@@ -166,11 +175,11 @@ _remembered = lru_cache(maxsize=65536)(_all_known)
 
 
 def is_named(text: str, ban: ForbiddenWords) -> bool:
-    """Return whether a text contains one of the forbidden words or digit runs."""
+    """Return whether a text contains one of the forbidden words, digit runs or never-words."""
     folded = fold_text(text)
     if not ban.words.isdisjoint(_PART.findall(folded)) or not ban.words.isdisjoint(_WORD.findall(folded)):
         return True
-    return not ban.numbers.isdisjoint(_DIGITS.findall(folded))
+    return not ban.numbers.isdisjoint(_DIGITS.findall(folded)) or bool(ban.find_denied(text))
 
 
 def is_product(text: str, ban: ForbiddenWords) -> bool:
@@ -182,7 +191,7 @@ def is_product(text: str, ban: ForbiddenWords) -> bool:
     return whole and not is_named(text, ban)
 
 
-def reduce_to_vocabulary(text: str, ban: ForbiddenWords) -> str:
+def reduce_to_vocabulary(text: str, ban: ForbiddenWords, allowed: FindSpans | None = None) -> str:
     """Keep only the words of a text that are in the vocabulary.
 
     Runs of three or more numbers (dates, phone numbers), words spelled letter by letter and ages over 89 are
@@ -194,12 +203,16 @@ def reduce_to_vocabulary(text: str, ban: ForbiddenWords) -> str:
     text : str
     ban : ForbiddenWords
         Words and numbers that are never kept.
+    allowed : callable, optional
+        Returns the spans of the site's safe words in a text, which are kept unless they are forbidden.
 
     Returns
     -------
     str
         The unchanged text if all its words are kept.
     """
+    if allowed is not None and (spans := allowed(text)):
+        return _reduced_around(text, ban, spans)
     # A cut makes neighbors of words that were apart, which may again form a run.
     while not _stays(text, ban):
         shorter = _shortened(text, ban)
@@ -209,13 +222,34 @@ def reduce_to_vocabulary(text: str, ban: ForbiddenWords) -> str:
     return text
 
 
+def _reduced_around(text: str, ban: ForbiddenWords, spans: Sequence[tuple[int, int]]) -> str:
+    """Reduce the parts of a text between safe words."""
+    parts, place = [], 0
+    for start, end in (*spans, (len(text), len(text))):
+        parts.append(reduce_to_vocabulary(text[place:start], ban))
+        safe = text[start:end]
+        parts.append(reduce_to_vocabulary(safe, ban) if is_named(safe, ban) else safe)
+        place = end
+    # Across the borders of the parts there may be a never-word of several words.
+    if "".join(parts) == text:
+        return text if not is_named(text, ban) else reduce_to_vocabulary(text, ban)
+    joined = " ".join(part for one in parts if (part := one.strip()))
+    return joined if not is_named(joined, ban) else reduce_to_vocabulary(joined, ban)
+
+
 def _stays(text: str, ban: ForbiddenWords) -> bool:
     known = _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _all_known(text)
     return known and not is_named(text, ban)
 
 
+def _without_denied(text: str, ban: ForbiddenWords) -> str:
+    for start, end in reversed(ban.find_denied(text)):
+        text = text[:start] + _GAP + text[end:]
+    return text
+
+
 def _shortened(text: str, ban: ForbiddenWords) -> str:
-    shortened = _CONTROL.sub(" ", text)
+    shortened = _CONTROL.sub(" ", _without_denied(text, ban))
     for run in _RUNS:
         shortened = run.sub(_GAP, shortened)
     cut = _WORD.findall(shortened)

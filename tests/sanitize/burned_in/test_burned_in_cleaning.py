@@ -37,8 +37,8 @@ Frame = NDArray[Any]
 Run = Callable[..., tuple[Sanitized, Dataset]]
 Drawn = tuple[int, int, int, int]
 
-NAME, NUMBER, HARMLESS = "GRZBOWSKA ANNA", "MRN 4471902", "120 kVp"
-AT = {NAME: (20, 12), NUMBER: (20, 44), HARMLESS: (20, 340)}
+NAME, NUMBER, HARMLESS, ORDINARY = "GRZBOWSKA ANNA", "MRN 4471902", "120 kVp", "CHEST AXIAL LUNG"
+AT = {NAME: (20, 12), NUMBER: (20, 44), HARMLESS: (20, 340), ORDINARY: (20, 76)}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -328,3 +328,17 @@ def test_uncertain_letters_in_an_amplified_rendering_only_are_noise() -> None:
 
     assert _amplified(_Amplified((), specks)) == 0
     assert _amplified(_Amplified((), (TextBox(10, 10, 20, 15, "LI", 0.95),))) > 0
+
+
+def test_a_never_word_is_blanked_although_its_words_are_ordinary(
+    make_policy: Callable[..., Policy], subkeys: SubKeys, load_bytes: Load, still: Callable[..., Dataset]
+) -> None:
+    policy = make_policy("research", pixels={"faces": "ignore"}, text={"deny_list": [ORDINARY.title()]})
+    data = load_bytes(still(ORDINARY, HARMLESS))
+
+    done = DicomSanitizer(policy, subkeys)(data, Context("id:a", "key", inspect_dicom(data).known))
+
+    after = pydicom.dcmread(BytesIO(released_bytes(done, data)), force=True).pixel_array
+    assert is_hidden(ORDINARY, after)
+    assert not is_hidden(HARMLESS, after)
+    assert done.record.pixel_regions_cleaned == 1
