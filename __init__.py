@@ -13,7 +13,7 @@ from medsanitize.offline import keep_offline
 
 if TYPE_CHECKING:
     from medsanitize.api.deidentifier import Deidentifier, Result
-    from medsanitize.api.jobs import audit, compare, plan, run, verify
+    from medsanitize.api.jobs import audit, compare, plan, propose_words, run, verify
     from medsanitize.api.policy import load_policy
     from medsanitize.api.release import Release
     from medsanitize.api.release_key import ReleaseKey, keygen
@@ -51,13 +51,14 @@ __all__ = [
     "keygen",
     "load_policy",
     "plan",
+    "propose_words",
     "run",
     "verify",
 ]
 
 _MODULES: Final = {
     "api.deidentifier": ("Deidentifier", "Result"),
-    "api.jobs": ("audit", "compare", "plan", "run", "verify"),
+    "api.jobs": ("audit", "compare", "plan", "propose_words", "run", "verify"),
     "api.policy": ("load_policy",),
     "api.release": ("Release",),
     "api.release_key": ("ReleaseKey", "keygen"),

@@ -78,6 +78,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "release",
         "Overwrite everything but the tissue in your own copies of slides (TIFF formats), in place.",
     ),
+    "words": ("words", "Propose never-words and safe words of the site, from the texts of an export."),
 }
 
 

@@ -1,4 +1,4 @@
-"""Whole jobs as functions: `run`, `plan`, `verify`, `audit` and `compare`."""
+"""Whole jobs as functions: `run`, `plan`, `propose_words`, `verify`, `audit` and `compare`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.progress import Cancellation, NoProgress, Progress, StageTiming
 
 if TYPE_CHECKING:
+    from medsanitize.pipeline.jobs.propose_words import WordProposals
     from medsanitize.pipeline.runtime.result import RunResult
     from medsanitize.release.verify import VerificationResult
     from medsanitize.verifiers.leaks.audit import ReleaseAudit
@@ -124,6 +125,52 @@ def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener
     from medsanitize.pipeline.run import Options
 
     return plan_policy(load_policy(policy), Options(workers), progress=_listener(progress))
+
+
+def propose_words(
+    policy: PolicySource,
+    *,
+    least_patients: int = 3,
+    workers: int | None = None,
+    progress: Listener | None = None,
+) -> WordProposals:
+    """Propose never-words and safe words of the site, and write drafts of both lists into the state folder.
+
+    Parameters
+    ----------
+    policy : path, mapping or Policy
+        See `load_policy`. Its own lists apply, so that only what is new is proposed.
+    least_patients : int, optional
+        Patients in whose texts a word must occur to be proposed.
+    workers : int, optional
+        Number of worker processes; by default that of the policy, or one per core.
+    progress : callable or Progress, optional
+        See `run`.
+
+    Returns
+    -------
+    WordProposals
+        Numbers of objects, patients and proposed entries, and the paths of both drafts, which contain PHI.
+
+    Raises
+    ------
+    PolicyError, UsageError
+        The policy is invalid, or drafts exist already; no input was read.
+    EnvironmentFailure
+        Disk, memory or a store failed.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> proposed = medsanitize.propose_words("policy.yaml", workers=1)  # doctest: +SKIP
+    >>> proposed.deny, proposed.deny_path.name  # doctest: +SKIP
+    (12, 'chest-ct-1.0.deny-list.txt')
+    """
+    from medsanitize.pipeline.jobs.propose_words import propose_words as propose
+
+    return propose(
+        load_policy(policy), workers=workers, least_patients=least_patients, progress=_listener(progress)
+    )
 
 
 def verify(release: PathLike, *, key: PathLike | None = None) -> VerificationResult:

@@ -68,21 +68,35 @@ def prepare_folders(workspace: Workspace) -> None:
     UsageError
         One of them cannot be created or written.
     """
-    folders = ((workspace.state, "state", 0o700), (workspace.release, "output", 0o755))
-    for path, name, mode in folders:
-        try:
-            path.mkdir(mode=mode, parents=True, exist_ok=True)
-            # mkdir leaves the mode of an existing folder as it is, and the state contains PHI.
-            if name == "state":
-                path.chmod(0o700)
-        except OSError:
-            raise UsageError(
-                f"{name}: the folder cannot be made", "Correct the path or its permissions"
-            ) from None
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise UsageError(
-                f"{name}: the folder may not be written", "Grant write access or name another"
-            ) from None
+    prepare_state(workspace)
+    _prepare_folder(workspace.release, "output", 0o755)
+
+
+def prepare_state(workspace: Workspace) -> None:
+    """Create the state folder, which only its owner may read.
+
+    Raises
+    ------
+    UsageError
+        It cannot be created or written.
+    """
+    _prepare_folder(workspace.state, "state", 0o700)
+
+
+def _prepare_folder(path: Path, name: str, mode: int) -> None:
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        # mkdir leaves the mode of an existing folder as it is, and the state contains PHI.
+        if name == "state":
+            path.chmod(0o700)
+    except OSError:
+        raise UsageError(
+            f"{name}: the folder cannot be made", "Correct the path or its permissions"
+        ) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{name}: the folder may not be written", "Grant write access or name another"
+        ) from None
 
 
 def is_finished(workspace: Workspace) -> bool:

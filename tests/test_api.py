@@ -44,6 +44,7 @@ SIGNATURES = {
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
     "plan": "(policy, *, workers=None, progress=None)",
+    "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
     "verify": "(release, *, key=None)",
 }

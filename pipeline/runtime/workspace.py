@@ -57,6 +57,10 @@ class Workspace:
         """The page on synthetic images (contains PHI: it shows patients)."""
         return self._file("synthetic.html")
 
+    def list_draft(self, name: str) -> Path:
+        """Return the path of the draft of a list of the site, ``deny`` or ``allow`` (may contain names)."""
+        return self._file(f"{name}-list.txt")
+
     def review_page(self, number: int = 1) -> Path:
         """Return the path of a review page (contains PHI: values are not encrypted)."""
         return self._file("review.html" if number == 1 else f"review-{number}.html")

@@ -22,7 +22,7 @@ from medsanitize.sanitize.dicom.overlays import put_planes
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.rules import AttributeRules, registered_uids
 from medsanitize.sanitize.dicom.sr_content import ContentTree
-from medsanitize.sanitize.dicom.text_rules import TextRules
+from medsanitize.sanitize.dicom.text_rules import Observer, TextRules
 from medsanitize.sanitize.dicom.walk_state import SafePrivates, WalkState
 from medsanitize.sanitize.dicom.wsi import exclude_non_tissue
 from medsanitize.sanitize.formats.dicom.elements import skip_elements
@@ -83,15 +83,22 @@ class DicomSanitizer(Sanitizer[Buffer]):
 
     Implements the Basic Application Level Confidentiality Profile (PS3.15 E.2) with the options of the policy
     (E.3). Long pixel data is copied from the source instead of held in memory.
+
+    Parameters
+    ----------
+    policy : Policy
+    keys : SubKeys
+    observe : callable, optional
+        Receives tag, text before and text after of each text of each object.
     """
 
     kind = "dicom"
     nesting = "sequences"
 
-    def __init__(self, policy: Policy, keys: SubKeys) -> None:
+    def __init__(self, policy: Policy, keys: SubKeys, observe: Observer | None = None) -> None:
         super().__init__(policy, keys)
         self._book = AttributeRules(policy.dicom)
-        self._texts = TextRules(policy.text)
+        self._texts = TextRules(policy.text, observe)
         self._uids: dict[str, str] = {}
         self._safe_private = _safe_privates(policy)
         self._subject: SubjectState | None = None
@@ -118,6 +125,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
             subject = self._subject = SubjectState(
                 context.patient, pseudonym, shift, ban, dates, context.known
             )
+        elif self._texts.observe is not None:
+            subject.memory.clear()  # texts of remembered elements would not be observed again
         self._context = context
         return subject
 

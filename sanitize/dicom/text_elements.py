@@ -84,6 +84,9 @@ def clean_text(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) 
         else:
             kept = action == "keep-vocabulary"
             cleaned.append(reduce_to_vocabulary(part, ban, job.texts.allowed) if kept else "")
+    if job.texts.observe is not None:
+        for before, after in zip(parts, cleaned, strict=True):
+            job.texts.observe(tag, before, after)
     if cleaned == parts:
         return vr, value, "K:unchanged", ()
     why = "free-text-language" if foreign else "free-text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from medsanitize.sanitize.text.vocabulary_filter import FindSpans, ForbiddenWords
 
 
+Observer = Callable[[int, str, str], None]
+
+
 class TextRules:
     """The text rules of one policy.
 
@@ -20,10 +24,13 @@ class TextRules:
     ----------
     rules : TextSection
         The ``text`` section of the policy.
+    observe : callable, optional
+        Receives tag, text before and text after of everything that is cleaned.
     """
 
-    def __init__(self, rules: TextSection) -> None:
+    def __init__(self, rules: TextSection, observe: Observer | None = None) -> None:
         self._rules = rules
+        self.observe = observe
         self._actions: dict[int, TextAction] = {}
 
     @cached_property
