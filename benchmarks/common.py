@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,21 @@ def views(path: Path) -> Iterator[bytes]:
         import pyarrow.parquet as pq
 
         yield repr(pq.read_table(path).to_pydict()).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A task that sleeps, with an estimate of its seconds."""
+
+    cost: float
+    seconds: float
+
+
+def sleep_through(_: object, batch: Sequence[Work]) -> int:
+    """Sleep as long as a batch states."""
+    for one in batch:
+        time.sleep(one.seconds)
+    return len(batch)
 
 
 def survivors(paths: Iterable[Path], markers: Sequence[bytes], root: Path) -> list[tuple[str, int]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pydicom
+from burned_in import picture
+from numpy.typing import NDArray
 from pydicom.data import get_testdata_file
 from pydicom.uid import ExplicitVRLittleEndian, RLELossless, generate_uid
 
@@ -52,6 +55,40 @@ def make_big(folder: Path, count: int) -> None:
             data_set.compress(RLELossless, generate_instance_uid=False)
         _named(data_set, "big", number, number)
         data_set.save_as(folder / f"{number:03d}.dcm")
+
+
+def make_mixed(folder: Path, ultrasound: int, radiographs: int, real: Path | None) -> None:
+    """Write pydicom's test files, the files of ``real``, and pictures with text as objects of their own.
+
+    Ultrasound is 256 to 1024 pixels wide, a radiograph four times that.
+    """
+    folder.mkdir(parents=True)
+    own = Path(str(get_testdata_file("CT_small.dcm", download=False))).parent
+    found = [path for path in sorted(own.rglob("*.dcm")) if path.stat().st_size < 2**20]
+    found += sorted(path for path in real.rglob("*") if path.is_file()) if real is not None else []
+    for number, path in enumerate(found):
+        shutil.copy(path, folder / f"{number:04d}.dcm")
+    rng = np.random.default_rng(1)
+    for number in range(ultrasound):
+        _write_picture(folder / f"us{number:03d}.dcm", "US", number, picture(rng)[0])
+    for number in range(radiographs):
+        _write_picture(folder / f"cr{number:03d}.dcm", "CR", number, np.tile(picture(rng)[0], (4, 4)))
+
+
+def _write_picture(path: Path, modality: str, number: int, frame: NDArray[np.uint8]) -> None:
+    data_set = pydicom.dcmread(str(get_testdata_file("CT_small.dcm", download=False)))
+    data_set.Modality, data_set.PatientID = modality, f"{modality}{number // 3}"
+    classes = {"US": "1.2.840.10008.5.1.4.1.1.6.1", "CR": "1.2.840.10008.5.1.4.1.1.1"}
+    data_set.SOPClassUID = data_set.file_meta.MediaStorageSOPClassUID = classes[modality]
+    data_set.Rows, data_set.Columns = frame.shape
+    data_set.BitsAllocated = data_set.BitsStored = 8
+    data_set.HighBit, data_set.PixelRepresentation = 7, 0
+    data_set.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data_set.PixelData = frame.tobytes() + b"\0" * (frame.size % 2)
+    data_set["PixelData"].VR = "OB"
+    data_set.StudyInstanceUID = generate_uid(entropy_srcs=[f"study{modality}{number // 3}"])
+    _named(data_set, modality, number, number)
+    data_set.save_as(path)
 
 
 def tiny_objects(count: int) -> Iterator[tuple[str, bytes]]:

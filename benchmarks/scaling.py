@@ -1,6 +1,8 @@
 """Cost of a release by number of objects and of workers: time, memory, disk; and after a kill.
 
     python benchmarks/scaling.py OUT [--objects 1000,10000,100000] [--workers 1,2] [--kill 100000]
+    python benchmarks/scaling.py OUT --mixed 30,4 [--workers 2]
+    python benchmarks/scaling.py OUT --sleeping [--workers 2,4]
 
 Makes exports of small CT objects, a hundred per study, and releases each; one size is also killed at half of
 its sanitize stage (kill -9) and resumed. Memory is the resident size of all processes of a run together.
@@ -10,6 +12,13 @@ costs 5 % of CPU time: of both parts together relative to a run without a kill, 
 twice and all until the resumed run has a new one. The default sizes give no verdict on memory, which is
 printed: that takes 100,000 and a million (--objects 100000,1000000). Single pairs of runs may differ by more
 than 5 %, by system time for the disk: repeat the measurement.
+
+``--mixed`` measures how busy the workers are in the sanitize stage under ``research``: the wall time of their
+tasks as a share of workers times wall time of the stage. The export is pydicom's test files, the files in
+MEDSANITIZE_SHARED/data/dicom if that is set, and the given numbers of ultrasound images and large radiographs
+with text. The same share follows for tasks that sleep, which measures the plan alone on a busy machine: 386
+objects of 2, 80 and 800 ms, estimates wrong by a factor of two, as batches of eight in order and by cost.
+Exits 1 if the share of a release is below 0.9.
 """
 
 from __future__ import annotations
@@ -29,10 +38,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from common import installed, machine, prepare, table
-from files import tiny_objects
+import numpy as np
+from common import Work, installed, machine, prepare, sleep_through, table
+from files import make_mixed, tiny_objects
 
-MEMORY, EXTRA = 1.2, 0.05
+MEMORY, EXTRA, BUSY = 1.2, 0.05, 0.9
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PART = 100_000
@@ -287,6 +297,78 @@ def verdicts(figures: Sequence[Figures]) -> list[tuple[str, bool]]:
     return said
 
 
+def busy(out: Path, ultrasound: int, radiographs: int, workers: int) -> tuple[int, float, float]:
+    """Release a mixed export; return its objects, the wall time of sanitize, and the workers' busy share."""
+    from medsanitize.pipeline.run import Options, run
+    from medsanitize.pipeline.stages.sanitize import SanitizeStage
+    from medsanitize.policies.load import load
+
+    source, folder, stage = out / "export-mixed", out / "mixed", SanitizeStage.run
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    shared = os.environ.get("MEDSANITIZE_SHARED")
+    make_mixed(source, ultrasound, radiographs, Path(shared) / "data" / "dicom" if shared else None)
+    spent = []
+
+    def timed(self: SanitizeStage, context: Any, advance: Any) -> None:
+        before, busy_before = time.monotonic(), context.engine.busy_seconds
+        stage(self, context, advance)
+        spent.append((time.monotonic() - before, context.engine.busy_seconds - busy_before))
+
+    SanitizeStage.run = timed  # type: ignore[method-assign]
+    try:
+        result = run(load(prepare(folder, source, "research")), Options(workers=workers))
+    finally:
+        SanitizeStage.run = stage  # type: ignore[method-assign]
+    (wall, inside) = spent[0]
+    return sum(result.outcomes.values()), wall, inside / (workers * wall)
+
+
+def sleeping_table(workers: Sequence[int]) -> str:
+    """Print how busy workers are with tasks that sleep."""
+    rows = [
+        (count, seed, *(f"{100 * share:.1f}" for share in sleeping(count, seed)))
+        for count in workers
+        for seed in range(3)
+    ]
+    return table(("workers", "seed", "batches of eight in order: busy, %", "by cost: busy, %"), rows)
+
+
+class Sleepers:
+    """Makes workers that have nothing to set up."""
+
+    def worker(self) -> object:
+        """Return any object."""
+        return object()
+
+
+def sleeping(workers: int, seed: int) -> tuple[float, float]:
+    """Return how busy workers are with tasks that sleep: batches of eight in order, and batches by cost."""
+    from medsanitize.pipeline.engines.base import LocalEngine, batches
+    from medsanitize.pipeline.stages.batch_plan import large_cost, plan_batches
+    from medsanitize.progress import Cancellation
+
+    rng, works = np.random.default_rng(seed), []
+    for count, usual in ((330, 0.002), (50, 0.08), (6, 0.8)):
+        for seconds in [usual * float(rng.lognormal(0, 0.5)) for _ in range(count)]:
+            works.append(Work(seconds * float(rng.lognormal(0, 0.7)), seconds))
+    works = [works[place] for place in rng.permutation(len(works))]
+    total = sum(one.cost for one in works)
+    large = large_cost(total, workers)
+    first = sorted((one for one in works if one.cost >= large), key=lambda one: -one.cost)
+    planned = plan_batches([*first, *(one for one in works if one.cost < large)], total, workers)
+    shares = []
+    with LocalEngine(Sleepers(), workers, Cancellation()) as engine:
+        # Until every process has started.
+        sum(engine.map(sleep_through, [[Work(0, 0.3)]] * 4 * workers, isolate=True))  # type: ignore[arg-type]
+        for plan, ordered in ((batches(iter(works), 8), True), (planned, False)):
+            before, busy_before = time.monotonic(), engine.busy_seconds
+            for _ in engine.map(sleep_through, plan, isolate=True, ordered=ordered):
+                pass
+            shares.append((engine.busy_seconds - busy_before) / (workers * (time.monotonic() - before)))
+    return shares[0], shares[1]
+
+
 def plot(figures: Sequence[Figures], path: Path) -> None:
     """Plot cost per object, memory and disk against the number of objects."""
     import matplotlib as mpl
@@ -326,9 +408,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--objects", type=numbers, default=[1000, 10_000, 100_000])
     parser.add_argument("--workers", type=numbers, default=[1, 2])
     parser.add_argument("--kill", type=numbers, default=[100_000], help="sizes to be killed half-way as well")
+    parser.add_argument("--mixed", type=numbers, help="ultrasound images and radiographs of a mixed export")
+    parser.add_argument("--sleeping", action="store_true", help="only tasks that sleep")
     given = parser.parse_args(arguments)
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
+    if given.sleeping:
+        print(sleeping_table(given.workers))
+        return 0
+    if given.mixed:
+        count, wall, share = busy(out, *given.mixed, max(given.workers))
+        print(f"{machine()}; load {os.getloadavg()[0]:.1f} at the end\n")
+        print(f"{count} objects, sanitize {wall:.0f} s, workers busy {100 * share:.1f} % of it\n")
+        print(sleeping_table(given.workers))
+        return int(share < BUSY)
     figures = measure(out, given.objects, given.workers, given.kill)
     plot(figures, out / "scaling.png")
     print(machine() + "\n\n" + show(figures) + "\n")

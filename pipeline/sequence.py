@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.pipeline.stages.audit import AuditStage, searched_never_words
+from medsanitize.pipeline.stages.batch_plan import cost_weights
 from medsanitize.pipeline.stages.deduplicate import ConflictsStage, DecodeStage, DuplicatesStage
 from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
 from medsanitize.pipeline.stages.faces import FacesStage
@@ -57,7 +58,12 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
         SpecimensStage(policy.wsi.specimens, policy.inputs),
         ResolveStage(policy.exclude, policy.pseudonyms.table),
         FacesStage(policy.pixels.faces),
-        SanitizeStage(policy.pseudonyms.table, dicom.options.clean_pixel_data, policy.pixels.faces),
+        SanitizeStage(
+            policy.pseudonyms.table,
+            dicom.options.clean_pixel_data,
+            policy.pixels.faces,
+            cost_weights(policy),
+        ),
         ConflictsStage(policy.deduplicate.bytes),
         audit,
         decode,

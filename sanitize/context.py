@@ -41,6 +41,16 @@ class KnownValue:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageSize:
+    """Size of an image as its header states it, and whether the header lets burned-in text be expected."""
+
+    rows: int
+    columns: int
+    frames: int
+    may_show_text: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """What the inventory reads from one object without sanitizing it. Empty strings mean absent.
 
@@ -55,6 +65,9 @@ class Inspection:
     study_uid, series_uid, sop_uid, accession : str
     known : frozenset of KnownValue
         Identifying values found in the object.
+    image : ImageSize or None
+        None for objects without an image, and where the header could not be read. An estimate of the work
+        that an object makes: no decision is based on it.
     """
 
     kind: str
@@ -65,6 +78,7 @@ class Inspection:
     sop_uid: str = ""
     accession: str = ""
     known: frozenset[KnownValue] = frozenset()
+    image: ImageSize | None = None
 
 
 @dataclass(frozen=True, slots=True)

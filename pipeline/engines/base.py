@@ -1,9 +1,10 @@
 """The protocol of every engine, and the engine of local processes.
 
 A stage passes batches of rows to a task, a plain function ``task(worker, batch) -> result``. Results come
-back in the order of the batches, so the output does not depend on which worker finishes first. If a worker
-crashes, its items are tried again one at a time. On cancellation, workers leave their batch after the current
-item. The local engine is this process, or a pool of forkserver processes.
+back in the order of the batches, so the output does not depend on which worker finishes first; or, for a
+stage whose output does not depend on their order, as they are finished. If a worker crashes, its items are
+tried again one at a time. On cancellation, workers leave their batch after the current item. The local engine
+is this process, or a pool of forkserver processes.
 """
 
 from __future__ import annotations
@@ -130,22 +131,33 @@ def _raise_if_abandoned() -> None:
         raise _BatchAbandoned
 
 
-def _call(task: Task[Any, Any], batch: Sequence[Any]) -> tuple[Any, float]:
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[Result]):
+    """The result of a batch, and what it took: CPU and wall seconds of the worker."""
+
+    result: Result
+    cpu: float
+    wall: float
+
+
+def _call(task: Task[Any, Any], batch: Sequence[Any]) -> _Answer[Any]:
     if _worker is None:
         raise RuntimeError("worker was not set up")
-    before = time.process_time()
+    cpu, wall = time.process_time(), time.monotonic()
     result = task(_worker, _CancellableBatch(batch, _raise_if_abandoned))
-    return result, time.process_time() - before
+    return _Answer(result, time.process_time() - cpu, time.monotonic() - wall)
 
 
 class Engine(Protocol):
     """Runs tasks on workers; leaving its context ends the workers and releases their resources.
 
-    ``cpu_seconds`` is the CPU time of the worker processes, without this process.
+    ``cpu_seconds`` is the CPU time of the worker processes within tasks, without this process, and
+    ``busy_seconds`` their wall time.
     """
 
     workers: int
     cpu_seconds: float
+    busy_seconds: float
 
     def __enter__(self) -> Engine: ...
 
@@ -155,9 +167,14 @@ class Engine(Protocol):
         """Give every worker the identifier search of the audit."""
 
     def map(
-        self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
+        self,
+        task: Task[Item, Result],
+        batches: Iterable[Sequence[Item]],
+        *,
+        isolate: bool = False,
+        ordered: bool = True,
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result per batch, in order; if a batch's workers crashed, one result per item.
+        """Yield one result per batch; if a batch's workers crashed, one result per item.
 
         Parameters
         ----------
@@ -167,6 +184,9 @@ class Engine(Protocol):
             Consumed only a few batches ahead.
         isolate : bool
             Never run the task in this process, for native decoders that may crash.
+        ordered : bool
+            Yield results in the order of the batches. Otherwise they are yielded as they are finished, so
+            that no worker waits for a slow batch of another one; those of one worker stay in order.
         """
         ...
 
@@ -181,7 +201,7 @@ class LocalEngine:
         self, setup: WorkerFactory, workers: int, cancellation: Cancellation, inputs: Sequence[Root] = ()
     ) -> None:
         self.workers = workers
-        self.cpu_seconds = 0.0
+        self.cpu_seconds = self.busy_seconds = 0.0
         self._setup = setup
         self._stop = cancellation
         self._inputs = tuple(inputs)
@@ -206,21 +226,26 @@ class LocalEngine:
         self._local = self._setup.worker()
 
     def map(
-        self, task: Task[Item, Result], batches: Iterable[Sequence[Item]], *, isolate: bool = False
+        self,
+        task: Task[Item, Result],
+        batches: Iterable[Sequence[Item]],
+        *,
+        isolate: bool = False,
+        ordered: bool = True,
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result per batch, in order; see ``Engine.map``."""
+        """Yield one result per batch; see ``Engine.map``."""
         # In process only if a crash is not to be expected: it would end the run.
         if self.workers == 1 and not isolate:
             for batch in batches:
                 self._stop.check()
                 yield task(self._local, _CancellableBatch(batch, self._stop.check))
             return
-        yield from self._in_pool(task, iter(batches))
+        yield from self._in_pool(task, iter(batches), ordered=ordered)
 
     def _in_pool(
-        self, task: Task[Item, Result], batches: Iterator[Sequence[Item]]
+        self, task: Task[Item, Result], batches: Iterator[Sequence[Item]], *, ordered: bool
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        running: deque[tuple[Sequence[Item], Future[tuple[Result, float]]]] = deque()
+        running: deque[tuple[Sequence[Item], Future[_Answer[Result]]]] = deque()
         more = True
         while more or running:
             self._stop.check()
@@ -233,9 +258,11 @@ class LocalEngine:
                     running.append((batch, self._submit(task, batch)))
             if not running:
                 return
-            batch, future = running.popleft()
+            index = 0 if ordered else self._wait_for_any([future for _, future in running])
+            batch, future = running[index]
+            del running[index]
             try:
-                result, cpu = self._wait_for_result(future)
+                result = self._wait_for_result(future)
             except BrokenProcessPool:
                 # The pool does not report which worker crashed, so every submitted batch is suspect.
                 waiting = [batch, *(later for later, _ in running)]
@@ -243,7 +270,6 @@ class LocalEngine:
                 for one in waiting:
                     yield from self._one_at_a_time(task, one)
                 continue
-            self.cpu_seconds += cpu
             yield result
 
     def _one_at_a_time(
@@ -255,22 +281,30 @@ class LocalEngine:
             for attempt in (1, 2):
                 self._shut_down()
                 try:
-                    result, cpu = self._wait_for_result(self._submit(task, [item]))
+                    result = self._wait_for_result(self._submit(task, [item]))
                 except BrokenProcessPool:
                     if attempt == 2:
                         self._shut_down()
                         self._count_crash()
                         yield WorkerCrashed(item)
                     continue
-                self.cpu_seconds += cpu
                 self._crashes_in_a_row = 0
                 yield result
                 break
 
-    def _wait_for_result(self, future: Future[tuple[Result, float]]) -> tuple[Result, float]:
-        """Wait for a batch's result, checking for cancellation."""
+    def _wait_for_result(self, future: Future[_Answer[Result]]) -> Result:
+        """Wait for a batch's result."""
+        self._wait_for_any([future])
+        answer = future.result()
+        self.cpu_seconds += answer.cpu
+        self.busy_seconds += answer.wall
+        return answer.result
+
+    def _wait_for_any(self, submitted: Sequence[Future[_Answer[Result]]]) -> int:
+        """Wait for a batch to end, checking for cancellation; return the index of the first that has."""
         ended = False
-        while not futures.wait([future], _POLL_SECONDS).done:
+        # One look at all of them: a worker's results are then taken in the order in which it made them.
+        while not (done := futures.wait(submitted, _POLL_SECONDS, futures.FIRST_COMPLETED).done):
             self._stop.check()
             if self._pool is not None:
                 kept = _pool_internals(self._pool)
@@ -278,7 +312,7 @@ class LocalEngine:
                 if ended:
                     kept.end()
                 ended = bool(wait([process.sentinel for process in kept.processes()], 0))
-        return future.result()
+        return next(index for index, future in enumerate(submitted) if future in done)
 
     def _count_crash(self) -> None:
         """Give up after many crashes in a row: then memory is the likely cause, not the items."""
@@ -289,14 +323,14 @@ class LocalEngine:
                 "Use fewer workers or more memory, then run the same command again",
             )
 
-    def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[tuple[Result, float]]:
+    def _submit(self, task: Task[Item, Result], batch: Sequence[Item]) -> Future[_Answer[Result]]:
         try:
             if self._pool is None:
                 self._pool = self._new_pool()
             return self._pool.submit(_call, task, batch)
         # The pool broke before the batch was sent; handled like a crash during it.
         except BrokenProcessPool as error:
-            broken: Future[tuple[Result, float]] = Future()
+            broken: Future[_Answer[Result]] = Future()
             broken.set_exception(error)
             return broken
         except (EOFError, OSError):

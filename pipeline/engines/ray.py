@@ -70,7 +70,7 @@ class RayEngine:
         self, setup: Setup, workers: int | None, cancellation: Cancellation, inputs: Sequence[Root] = ()
     ) -> None:
         self.workers = workers or 0
-        self.cpu_seconds = 0.0
+        self.cpu_seconds = self.busy_seconds = 0.0
         self._setup = setup
         self._stop = cancellation
         self._inputs = tuple(inputs)
@@ -79,6 +79,7 @@ class RayEngine:
         self._remote_workers: list[_RemoteWorker] = []
         self._in_order: deque[_Slot] = deque()
         self._waiting: deque[_Slot] = deque()
+        self._answered: deque[_Slot] = deque()  # finished, in the order of the answers
         self._given_up = self._failed = 0
         self._checked_at = self._answered_at = 0.0
         self._exit_stack = ExitStack()
@@ -110,11 +111,13 @@ class RayEngine:
         batches: Iterable[Sequence[Item]],
         *,
         isolate: bool = False,  # noqa: ARG002  no task runs in this process
+        ordered: bool = True,
     ) -> Iterator[Result | WorkerCrashed[Item]]:
-        """Yield one result per batch, in order; see ``Engine.map``."""
+        """Yield one result per batch; see ``Engine.map``."""
         in_order: deque[_Slot] = deque()
         waiting: deque[_Slot] = deque()
         self._in_order, self._waiting = in_order, waiting
+        self._answered.clear()
         remaining = iter(batches)
         more = True
         self._answered_at = time.monotonic()
@@ -130,8 +133,11 @@ class RayEngine:
             if in_order:
                 self._hand_out(task)
                 self._collect_answers()
-            while in_order and in_order[0].outcome:
-                yield in_order.popleft().outcome[0]
+            while self._answered and (not ordered or in_order[0].outcome):
+                slot = in_order[0] if ordered else self._answered[0]
+                in_order.remove(slot)
+                self._answered.remove(slot)
+                yield slot.outcome[0]
         # No probe file may remain in the staging folder.
         while any(worker.probe for worker in self._remote_workers):
             self._stop.check()
@@ -191,8 +197,11 @@ class RayEngine:
             self._require_probe_file(worker)
             return
         self.cpu_seconds += answer.cpu
+        self.busy_seconds += answer.wall
         self._given_up = 0
         slot.outcome.append(answer.result)
+        if slot in self._in_order:  # else of an earlier map, whose caller took no more results
+            self._answered.append(slot)
 
     def _check_cluster(self) -> None:
         """Check the cluster: without a head Ray exits this process, without free CPUs it waits forever."""
@@ -285,6 +294,7 @@ class RayEngine:
                 self._waiting.appendleft(part)
         else:
             slot.outcome.append(WorkerCrashed(slot.batch[0]))
+            self._answered.append(slot)
             self._given_up += 1
             if self._given_up == MAX_CONSECUTIVE_CRASHES:
                 raise EnvironmentFailure(

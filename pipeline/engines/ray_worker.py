@@ -37,11 +37,12 @@ class WorkerPayload:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """The result of a call, or the exception that it raised, and its CPU seconds."""
+    """The result of a call, or the exception that it raised, and its CPU and wall seconds."""
 
     result: Any = None
     raised: BaseException | None = None
     cpu: float = 0.0
+    wall: float = 0.0
 
     def __repr__(self) -> str:
         return "Answer(...)"
@@ -87,9 +88,10 @@ class RayWorker:
 
     def _answer(self, work: Callable[[], Any]) -> bytes:
         assert self._channel is not None  # noqa: S101
-        before = time.process_time()
+        cpu, wall = time.process_time(), time.monotonic()
         try:
-            answer = Answer(work(), cpu=time.process_time() - before)
+            result = work()
+            answer = Answer(result, cpu=time.process_time() - cpu, wall=time.monotonic() - wall)
         except MedsanitizeError as error:
             answer = Answer(raised=error)
         except MemoryError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from typing import ClassVar
@@ -268,6 +268,7 @@ def _peek_one(worker: Worker, number: int, found: SourceEntry) -> InventoriedObj
     outcome = "quarantined" if rule else None
     identified = len(seen.patient_ids)
     row = InventoryRow(number, size, mark, seen.kind, sealed, outcome, rule, patient, study, sop, identified)
+    row = replace(row, image=seen.image)
     owners = (patient, study) if study else (patient,)
     place = slice_row(seal, number, patient, study, header) if header else None
     return InventoriedObject(row, patient_row, _new_known(worker, owners, seen.known), place)

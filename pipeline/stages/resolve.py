@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,8 +22,8 @@ from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import any_decision, decisions_on
 from medsanitize.pipeline.state.keys import open_paths
-from medsanitize.pipeline.state.objects import PendingObject, pending_objects
 from medsanitize.pipeline.state.patients import known_of, patient_of, patients_with_id
+from medsanitize.pipeline.state.pending_objects import CostWeights, PendingObject, pending_objects
 from medsanitize.pipeline.state.result_types import ExcludedPatients
 from medsanitize.pipeline.state.set_rules import (
     drop_unidentified_without_consent,
@@ -51,6 +51,7 @@ class Job:
     stamp: bytes
     contested: bool
     context: Context
+    cost: float
 
     def __repr__(self) -> str:
         return f"Job({self.id})"
@@ -98,8 +99,10 @@ def resolve(state: State, exclude: Path | None) -> None:
         RESOLVED.set(state)
 
 
-def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
-    """Yield the pending objects in the order of patients and studies, each with its context.
+def jobs(
+    state: State, table: Path | None, faces: FacesAction, weights: CostWeights, large: float
+) -> Iterator[Job]:
+    """Yield the pending objects in the order of ``pending_objects``, each with its context.
 
     Parameters
     ----------
@@ -109,12 +112,14 @@ def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
         The list ``pseudonyms.table``.
     faces : str
         The action of the policy for recognizable faces.
+    weights, large
+        As for ``pending_objects``.
     """
     pseudonyms = read_pseudonyms(table)
     decided = any_decision(state)
     face_of = faces_of(state, faces)
     # Known identifiers are decrypted once per study instead of once per object.
-    for (patient, study), group in groupby(pending_objects(state), key=_study_of):
+    for (patient, study), group in groupby(pending_objects(state, weights, large), key=_study_of):
         stated = patient_of(state, patient)
         known = known_of(state, patient, study)
         for one in group:
@@ -128,28 +133,11 @@ def jobs(state: State, table: Path | None, faces: FacesAction) -> Iterator[Job]:
                 specimen=specimen_of(state, one.id) if one.kind == "slide" else None,
             )
             paths = open_paths(state.seal, one.source)
-            yield Job(one.id, one.kind, paths, one.size, one.stamp, one.contested, context)
+            yield Job(one.id, one.kind, paths, one.size, one.stamp, one.contested, context, one.cost)
 
 
 def _study_of(one: PendingObject) -> tuple[bytes, bytes]:
     return one.patient, one.study
-
-
-def batches(items: Iterator[Job], objects: int, size: int = 64 * 2**20) -> Iterator[Sequence[Job]]:
-    """Split jobs into batches of at most ``objects`` objects and ``size`` bytes.
-
-    An object larger than ``size`` forms a batch by itself.
-    """
-    batch: list[Job] = []
-    total = 0
-    for job in items:
-        if batch and (len(batch) == objects or total + job.size > size):
-            yield batch
-            batch, total = [], 0
-        batch.append(job)
-        total += job.size
-    if batch:
-        yield batch
 
 
 # -- the data controller's lists ----------------------------------------------------------

@@ -18,13 +18,15 @@ from medsanitize.pipeline.engines.partial_files import (
     remove_partial_files,
 )
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.stages.resolve import Job, batches, is_safe_name, jobs
+from medsanitize.pipeline.stages.batch_plan import large_cost, plan_batches
+from medsanitize.pipeline.stages.resolve import Job, is_safe_name, jobs
 from medsanitize.pipeline.stages.review_items import Budget, seal_items, store_items
 from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import decision_counts
 from medsanitize.pipeline.state.objects import count_pending, count_released
+from medsanitize.pipeline.state.pending_objects import CostWeights, pending_cost
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.reset import remove_review_items
 from medsanitize.pipeline.state.review_queue import SealedReviewItem
@@ -47,9 +49,6 @@ NATIVE = frozenset(
 """Transfer syntaxes with uncompressed pixels, which can be compared without a decoder."""
 # Bytes after which written pages are handed to the kernel, so that large slides do not fill memory.
 _WRITEBACK_BYTES = 64 * 2**20
-# Objects per batch, without and with decoding of pixels.
-_MAX_BATCH, _MAX_BATCH_DECODED = 48, 8
-_BATCHES_PER_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,7 @@ class SanitizeStage(Stage):
     pseudonyms: Path | None
     clean_pixel_data: bool
     faces: FacesAction
+    weights: CostWeights
 
     name: ClassVar = "sanitize"
     phase: ClassVar[Phase] = "objects"
@@ -127,11 +127,11 @@ def sanitize_objects(
         make_partial_folder(staging)
     room = Budget.remaining(state)
     decodes = rules.clean_pixel_data or rules.faces == "deface"
-    size = batch_size(count_pending(state), engine.workers, decodes=decodes)
+    total = pending_cost(state, rules.weights)
+    pending = jobs(state, rules.pseudonyms, rules.faces, rules.weights, large_cost(total, engine.workers))
+    plan = plan_batches(pending, total, engine.workers)
     # Isolated where pixels are decoded, because a damaged image may crash a decoder.
-    for result in engine.map(
-        sanitize_batch, batches(jobs(state, rules.pseudonyms, rules.faces), size), isolate=decodes
-    ):
+    for result in engine.map(sanitize_batch, plan, isolate=decodes, ordered=False):
         if isinstance(result, WorkerCrashed) and staging is not None:
             remove_partial_files(staging, result.item.id)
         done = [_worker_died(result.item)] if isinstance(result, WorkerCrashed) else result
@@ -182,24 +182,6 @@ def review_gate(state: State) -> GateSummary:
 
 
 # -- in the workers -----------------------------------------------------------------------
-
-
-def batch_size(count: int, workers: int, *, decodes: bool) -> int:
-    """Return the number of objects per batch.
-
-    Parameters
-    ----------
-    count : int
-        Number of pending objects.
-    workers : int
-        Number of workers.
-    decodes : bool
-        Whether pixels are decoded, which takes about a second per object.
-    """
-    # Small batches report progress sooner; several per worker keep all busy until the end.
-    return max(
-        1, min(_MAX_BATCH_DECODED if decodes else _MAX_BATCH, count // (_BATCHES_PER_WORKER * workers))
-    )
 
 
 def sanitize_batch(worker: Worker, batch: Sequence[Job]) -> list[SanitizedObject]:

@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 # Rows of a page: enough to amortize a query, few enough for memory.
 PAGE = 500
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 # A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
@@ -45,6 +45,9 @@ CREATE TABLE IF NOT EXISTS objects (
   kind TEXT NOT NULL,
   patient BLOB NOT NULL, study BLOB NOT NULL, sop BLOB NOT NULL,  -- keyed names, empty when absent
   identified INTEGER NOT NULL,       -- how many patient ids the object states
+  -- Size of the image as the header states it, 0 without one; 1 where burned-in text is to be expected.
+  image_rows INTEGER NOT NULL DEFAULT 0, image_columns INTEGER NOT NULL DEFAULT 0,
+  image_frames INTEGER NOT NULL DEFAULT 0, may_show_text INTEGER NOT NULL DEFAULT 0,
   contested INTEGER NOT NULL DEFAULT 0,  -- 1 where another object states the same SOP Instance UID
   outcome TEXT, rule TEXT,
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled

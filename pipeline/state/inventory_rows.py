@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from medsanitize.pipeline.state.database import State
+from medsanitize.sanitize.context import ImageSize
+
+_NO_IMAGE = ImageSize(0, 0, 0, may_show_text=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -23,6 +26,7 @@ class InventoryRow:
     study: bytes = b""
     sop: bytes = b""
     identified: int = 0
+    image: ImageSize | None = None
 
     def __repr__(self) -> str:
         return f"InventoryRow({self.id})"
@@ -31,16 +35,22 @@ class InventoryRow:
 def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
     """Add objects of the walk within the open batch."""
     state.write(
-        "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source,"
+        " image_rows, image_columns, image_frames, may_show_text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(row.id, row.size, row.stamp, row.kind, row.patient, row.study, row.sop),
-                *(row.identified, row.outcome, row.rule, row.source),
+                *(row.identified, row.outcome, row.rule, row.source, *_image_columns(row.image)),
             )
             for row in rows
         ],
     )
+
+
+def _image_columns(image: ImageSize | None) -> tuple[int, int, int, int]:
+    stated = image or _NO_IMAGE
+    return stated.rows, stated.columns, stated.frames, int(stated.may_show_text)
 
 
 def clear_inventory(state: State) -> None:

@@ -1,32 +1,14 @@
-"""Objects of a run: counts, outcomes, and pages of pending objects."""
+"""Objects of a run: counts, outcomes, and the sources of pending objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.database import State
 
 # Condition for objects found in the inputs; the others are synthetic images of this run.
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class PendingObject:
-    """An object without an outcome; ``source`` are its encrypted paths, the names are keyed."""
-
-    id: int
-    patient: bytes
-    study: bytes
-    kind: str
-    size: int
-    stamp: bytes
-    contested: bool
-    sop: bytes
-    source: bytes
-
-    def __repr__(self) -> str:
-        return f"PendingObject({self.id})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +85,6 @@ def outcome_totals(state: State) -> list[OutcomeTotal]:
 
 
 # -- rows -----------------------------------------------------------------------------------
-
-
-def pending_objects(state: State) -> Iterator[PendingObject]:
-    """Yield the objects without an outcome, grouped by patient and study."""
-    after: tuple[bytes, bytes, int] = (b"", b"", -1)
-    while True:
-        # The objects of a study share the identifiers to search for; keyset pages allow writes in between.
-        page = state.db.execute(
-            "SELECT id, patient, study, kind, size, stamp, contested, sop, source FROM objects"
-            " WHERE outcome IS NULL AND (patient, study, id) > (?, ?, ?) ORDER BY patient, study, id LIMIT ?",
-            (*after, PAGE),
-        ).fetchall()
-        if not page:
-            return
-        for number, patient, study, kind, size, stamp, contested, sop, source in page:
-            yield PendingObject(number, patient, study, kind, size, stamp, bool(contested), sop, source)
-        after = (page[-1][1], page[-1][2], page[-1][0])
 
 
 @dataclass(frozen=True, slots=True, repr=False)

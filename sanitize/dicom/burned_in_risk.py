@@ -9,6 +9,17 @@ from collections.abc import Mapping
 
 from medsanitize.sanitize.dicom.wsi import is_tissue
 
+RISK_ATTRIBUTES: Mapping[str, int] = {
+    "SOPClassUID": 0x00080016,
+    "Modality": 0x00080060,
+    "ImageType": 0x00080008,
+    "BurnedInAnnotation": 0x00280301,
+    "ConversionType": 0x00080064,
+    "SpecimenLabelInImage": 0x00480010,
+    "PhotometricInterpretation": 0x00280004,
+}
+"""The attributes by which the risk is estimated, and their tags."""
+
 _SLICES = frozenset(["CT", "MR", "PT", "NM"])
 # CR and DX, ultrasound, secondary capture, XA and RF, visible light.
 _TEXT_SOP_CLASSES = (
@@ -55,8 +66,7 @@ def may_show_text(values: Mapping[str, str]) -> bool:
     Parameters
     ----------
     values : mapping
-        Texts of SOPClassUID, Modality, ImageType, BurnedInAnnotation, ConversionType and
-        PhotometricInterpretation; those that are absent may be missing.
+        Texts of `RISK_ATTRIBUTES`; those that are absent may be missing.
     """
     if values.get("SOPClassUID", "").startswith(_COMPUTED):
         return values.get("BurnedInAnnotation", "").strip().upper() == "YES"

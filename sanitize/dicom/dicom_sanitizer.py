@@ -13,7 +13,7 @@ from medsanitize.policies.tables.vocabulary import defined_terms
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes
 from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element
-from medsanitize.sanitize.dicom.burned_in_risk import may_show_text
+from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, may_show_text
 from medsanitize.sanitize.dicom.dates import shift_days
 from medsanitize.sanitize.dicom.encapsulated_pdf import is_to_rebuild
 from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
@@ -46,15 +46,7 @@ if TYPE_CHECKING:
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
 _NAME, _PATIENT_ID = 0x00100010, 0x00100020
 _BURNED_IN = 0x00280301
-_TEXTS = {
-    "SOPClassUID": _SOP_CLASS,
-    "Modality": 0x00080060,
-    "ImageType": 0x00080008,
-    "BurnedInAnnotation": _BURNED_IN,
-    "ConversionType": 0x00080064,
-    "SpecimenLabelInImage": 0x00480010,
-    "PhotometricInterpretation": 0x00280004,
-}
+_TEXTS = RISK_ATTRIBUTES
 _MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
 _CAPTURE |= {_MANUFACTURER, _MODEL, _DOCUMENT}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Literal
 
 from medsanitize.policies.model import Dicom, Limits
-from medsanitize.sanitize.context import Inspection, KnownValue
+from medsanitize.sanitize.context import ImageSize, Inspection, KnownValue
+from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, may_show_text
 from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY, CODED, CONCEPT_CATEGORY, Coded
 from medsanitize.sanitize.dicom.rules import AttributeRules
 from medsanitize.sanitize.formats.dicom import charset as charsets
@@ -20,7 +22,11 @@ from medsanitize.sanitize.quarantine import Quarantined
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
 _STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
-_PLAIN_TEXT_TAGS = frozenset([_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER])
+_FRAMES, _ROWS, _COLUMNS = 0x00280008, 0x00280010, 0x00280011
+_NUMBER_TAGS = frozenset([_ROWS, _COLUMNS])
+_PLAIN_TEXT_TAGS = frozenset(
+    [_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER, _FRAMES, *RISK_ATTRIBUTES.values()]
+)
 _NESTED_REMEMBERED = 4096
 _MAX_DEPTH = 100
 
@@ -97,7 +103,17 @@ def _peek(plain: dict[int, str], known: set[KnownValue]) -> Inspection:
         plain.get(_SOP, ""),
         plain.get(_ACCESSION, ""),
         frozenset(known),
+        _image_size(plain),
     )
+
+
+def _image_size(plain: dict[int, str]) -> ImageSize | None:
+    if _ROWS not in plain or _COLUMNS not in plain:
+        return None
+    frames = plain.get(_FRAMES, "").strip()
+    count = int(frames) if frames.isascii() and frames.isdigit() and len(frames) < 8 else 1
+    risk = {name: plain[tag] for name, tag in RISK_ATTRIBUTES.items() if tag in plain}
+    return ImageSize(int(plain[_ROWS]), int(plain[_COLUMNS]), count, may_show_text(risk))
 
 
 def _scan(
@@ -134,6 +150,10 @@ def _scan(
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
+        if plain is not None and tag in _NUMBER_TAGS and length >= 2:
+            order: Literal["big", "little"] = "big" if layout.big else "little"
+            plain.setdefault(tag, str(int.from_bytes(bytes(buf[start : start + 2]), order)))
+            continue
         category = _category(tag, vr, coded, concept) if tag not in kept else None
         if category is None and (plain is None or tag not in _PLAIN_TEXT_TAGS):
             continue

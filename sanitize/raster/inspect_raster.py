@@ -1,4 +1,4 @@
-"""Identifiers in the metadata of an image: names, numbers and dates, wherever text may be."""
+"""What the inventory reads of an image: its size, and identifiers wherever text may be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from medsanitize.sanitize.context import KnownValue
+from medsanitize.sanitize.context import ImageSize, KnownValue
 from medsanitize.sanitize.formats.file_type import Buffer, Format
+from medsanitize.sanitize.formats.frame_header import read_frame_header
 from medsanitize.sanitize.formats.ifd import Directory, read_directory, read_tiff_header
 from medsanitize.sanitize.formats.jpeg.jpeg_file import metadata_segments
 from medsanitize.sanitize.formats.png.png_file import read_chunks
@@ -24,7 +25,10 @@ _XP_TAGS = range(40091, 40096)
 _PERSON_KEYWORDS = frozenset("author artist creator by-line patient name operator physician".split())
 # By-line, by-line title, credit, contact, writer (IPTC-IIM 4.2, record 2).
 _IPTC_PERSONS = frozenset([80, 85, 110, 118, 122])
+_WIDTH, _LENGTH = 256, 257
 _MOST_PAGES = 16
+# Bytes of a JPEG file within which its frame header is expected.
+_MOST_METADATA = 1 << 20
 _MOST_TEXT = 1 << 16
 _LONGEST_NAME = 80
 
@@ -66,6 +70,32 @@ def gather_identifiers(data: Buffer, form: Format) -> frozenset[KnownValue]:
         # The sanitizer reads the file again and quarantines it with a rule.
         pass
     return frozenset(known)
+
+
+def stated_size(data: Buffer, form: Format) -> ImageSize | None:
+    """Return the size that an image states, of all its pages together; None if it cannot be read."""
+    try:
+        if form == "png":
+            # IHDR is the first chunk (PNG 11.2.2): width and height at bytes 16 and 20.
+            width, height = (int.from_bytes(bytes(data[at : at + 4]), "big") for at in (16, 20))
+            return ImageSize(height, width, 1, may_show_text=True)
+        if form == "jpeg":
+            head = read_frame_header(bytes(data[:_MOST_METADATA]), "jpeg")
+            return ImageSize(head.rows, head.columns, 1, may_show_text=True) if head else None
+        return _tiff_size(data)
+    except Quarantined:
+        return None
+
+
+def _tiff_size(data: Buffer) -> ImageSize | None:
+    header = read_tiff_header(data)
+    place, largest, pages = header.first, (0, 0), 0
+    while place and pages < _MOST_PAGES:
+        page, place = read_directory(data, header, place)
+        sides = [page[tag].numbers(header)[:1] if tag in page else () for tag in (_LENGTH, _WIDTH)]
+        largest = max(largest, (sum(sides[0]), sum(sides[1])))
+        pages += 1
+    return ImageSize(*largest, pages, may_show_text=True)
 
 
 def _known(kind: str, text: str) -> Iterator[KnownValue]:

@@ -19,7 +19,7 @@ from medsanitize.sanitize.formats.tiff.tiff_samples import blank_pages, clear_un
 from medsanitize.sanitize.pieces import OutFile
 from medsanitize.sanitize.pseudonyms import SubKeys, patient_pseudonym, remap_uid
 from medsanitize.sanitize.quarantine import Quarantined
-from medsanitize.sanitize.raster.inspect_raster import gather_identifiers
+from medsanitize.sanitize.raster.inspect_raster import gather_identifiers, stated_size
 from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, ReviewItem, Sanitized
 from medsanitize.sanitize.sanitizer import Sanitizer
 
@@ -57,7 +57,7 @@ def inspect_raster(data: Buffer) -> Inspection | None:
         return None
     if form == "tiff" and is_slide_file(data):
         return Inspection("unreadable", "slide-not-supported")
-    return Inspection("raster", known=gather_identifiers(data, form))
+    return Inspection("raster", known=gather_identifiers(data, form), image=stated_size(data, form))
 
 
 class RasterSanitizer(Sanitizer[Buffer]):

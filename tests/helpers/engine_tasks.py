@@ -29,6 +29,20 @@ def die(_: Worker, batch: Sequence[int]) -> list[int]:
     os._exit(len(batch))
 
 
+def take(_: Worker, batch: Sequence[float]) -> list[float]:
+    """Take the seconds that each item states."""
+    for seconds in batch:
+        time.sleep(seconds)
+    return list(batch)
+
+
+def take_costs(_: Worker, batch: Sequence[tuple[float, float]]) -> int:
+    """Take the second of two numbers of each item, its true seconds beside the estimate."""
+    for _estimate, seconds in batch:
+        time.sleep(seconds)
+    return len(batch)
+
+
 def write_slowly(_: Worker, batch: Sequence[Path]) -> list[int]:
     """Take a while for each item, and record that it was started."""
     return [_write_slowly(path) for path in batch]

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +67,15 @@ def who(_: Worker, batch: Sequence[int]) -> list[str]:
     return [str(os.getpid()), os.environ.get("CUDA_VISIBLE_DEVICES", "none")]
 
 
-def one_at_a_time(*_: object, **__: object) -> int:
-    """Replaces the batch rule of the stage."""
-    return 1
+def one_at_a_time(items: Iterable[Any], *_: object) -> Iterator[list[Any]]:
+    """Replaces the batch plan of the stage."""
+    return ([item] for item in items)
 
 
 def release(policy: Policy) -> dict[str, Any]:
     """A whole run, in small slow batches."""
     sanitize.sanitize_batch = slowly
-    sanitize.batch_size = one_at_a_time
+    sanitize.plan_batches = one_at_a_time
     result = run(policy, Options(workers=2))
     return {"ending": result.ending, "outcomes": result.outcomes}
 

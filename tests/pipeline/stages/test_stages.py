@@ -29,7 +29,6 @@ from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.encryption import Seal
 from medsanitize.pipeline.stages import audit
-from medsanitize.pipeline.stages.sanitize import batch_size
 from medsanitize.pipeline.stages.tables import SMALL_ZIP_PREFIXES, write_ordered
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.shards import Shard
@@ -66,6 +65,23 @@ def test_results_are_in_the_order_of_the_batches(setup: Setup, tasks: ModuleType
     with LocalEngine(setup, workers, Cancellation()) as engine:
         found = list(engine.map(tasks.double, ([number] for number in range(20))))
     assert found == [[2 * number] for number in range(20)]
+
+
+def test_unordered_results_are_all_yielded_though_one_batch_is_slow(setup: Setup, tasks: ModuleType) -> None:
+    batches = [[0.5], *([0.0] for _ in range(20))]
+    with LocalEngine(setup, 2, Cancellation()) as engine:
+        found = list(engine.map(tasks.take, batches, ordered=False))
+    assert sorted(found) == [[0.0]] * 20 + [[0.5]]
+    assert found[-1] == [0.5]  # nobody waited for it
+
+
+def test_a_worker_crash_costs_only_its_item_in_any_order(setup: Setup, tasks: ModuleType) -> None:
+    batches = ([number, number + 1] for number in range(0, 12, 2))
+    with LocalEngine(setup, 2, Cancellation()) as engine:
+        found = list(engine.map(tasks.die_of_seven, batches, ordered=False))
+    died = [one.item for one in found if isinstance(one, WorkerCrashed)]
+    lived = sorted(number for one in found if not isinstance(one, WorkerCrashed) for number in one)
+    assert (died, lived) == ([7], [number for number in range(12) if number != 7])
 
 
 @pytest.mark.parametrize(("asked", "told"), [({}, "1 None"), ({"OMP_NUM_THREADS": "3"}, "3 3")])
@@ -243,16 +259,6 @@ def test_a_source_replaced_by_a_pipe_does_not_block(tmp_path: Path) -> None:
 def test_a_malformed_shard_is_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         Shard.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("count", "workers", "decodes", "expected"),
-    [(25, 2, True, 3), (25, 2, False, 3), (3, 4, True, 1), (10_000, 2, False, 48), (10_000, 2, True, 8)],
-)
-def test_every_worker_gets_a_batch_of_a_small_set(
-    count: int, workers: int, decodes: bool, expected: int
-) -> None:
-    assert batch_size(count, workers, decodes=decodes) == expected
 
 
 # -- whole runs ---------------------------------------------------------------------------
