@@ -20,6 +20,7 @@ from medsanitize.sanitize.text.edit_distance import SHORTEST, TypoIndex, build_t
 from medsanitize.sanitize.text.folding import fold_letters, is_syllabic, letter_offsets
 from medsanitize.sanitize.text.match_context import TextCut, placed
 from medsanitize.sanitize.text.name_variants import (
+    LONGEST_VALUE,
     ContextWord,
     IdentifierForm,
     Initials,
@@ -27,7 +28,7 @@ from medsanitize.sanitize.text.name_variants import (
     misspellable,
 )
 from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
-from medsanitize.sanitize.text.scripts.romanization import RomanizedNames, romanized_names
+from medsanitize.sanitize.text.scripts.cross_script import CrossScriptNames, cross_script_names
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
 from medsanitize.sanitize.text.vocabulary_filter import ForbiddenWords, forbidden_words
 
@@ -79,7 +80,7 @@ class KnownTerms:
     dates : frozenset of (int, int, int)
         Year, month and day.
     uids : frozenset of str
-    romanized : RomanizedNames
+    elsewhere : CrossScriptNames
         Names for texts in another script.
     made : list
         Cache of `blurred`.
@@ -93,7 +94,7 @@ class KnownTerms:
     initials: frozenset[str]
     dates: frozenset[Day]
     uids: frozenset[str]
-    romanized: RomanizedNames
+    elsewhere: CrossScriptNames
     made: list[tuple[Skeleton, ...]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -134,6 +135,12 @@ def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
             elif isinstance(form, Initials):
                 initials.add(form.letters)
     ordered = tuple(found.values())
+    elsewhere = cross_script_names(
+        (form.key for form in ordered if form.rule == "known-name" and misspellable(form)),
+        (one.value for one in listed if one.category == "name" and len(one.value) <= LONGEST_VALUE),
+    )
+    if elsewhere.beside:
+        beside.setdefault("known-name", set()).update(elsewhere.beside)
     days = (calendar_day(one.value.strip()) for one in listed if one.category == "date")
     return KnownTerms(
         forbidden_words(listed),
@@ -145,7 +152,7 @@ def compile_terms(known: Iterable[KnownValue]) -> KnownTerms:
         frozenset(letters for letters in initials if letters not in vocabulary()),
         frozenset(day for day in days if day),
         frozenset(one.value.strip(" \0") for one in listed if one.category == "uid"),
-        romanized_names(form.key for form in ordered if form.rule == "known-name" and misspellable(form)),
+        elsewhere,
     )
 
 
@@ -185,8 +192,7 @@ def find_known_identifiers(text: str, terms: KnownTerms, *, noisy: bool = False)
     # Most texts consist of words that are known not to be typos; these skip the search.
     if terms.misspelt.words and not terms.misspelt.fine.issuperset(words):
         cuts.extend(_slipped(text, terms))
-    if terms.romanized.other or not text.isascii():
-        cuts.extend(_romanized(text, terms))
+    cuts.extend(TextCut(*span, "known-name") for span in terms.elsewhere.find(text))
     if terms.initials and not _CUES.isdisjoint(words):
         cuts.extend(_cued(text, terms))
     cuts.extend(TextCut(start, end, "known-date") for start, end in dates_in(text, terms.dates, words))
@@ -240,13 +246,6 @@ def _slip(word: str, terms: KnownTerms) -> str:
         if rule:
             return rule
     return ""
-
-
-def _romanized(text: str, terms: KnownTerms) -> Iterator[TextCut]:
-    """Yield words that are a known name in other letters: ``Мороз`` for the patient Moroz."""
-    for found in _LETTERS.finditer(text):
-        if terms.romanized.known(found[0]):
-            yield TextCut(*found.span(), "known-name")
 
 
 def _cued(text: str, terms: KnownTerms) -> Iterator[TextCut]:

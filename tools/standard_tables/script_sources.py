@@ -104,3 +104,10 @@ def _features(path: Path) -> Iterator[list[str]]:
 def katakana(text: str) -> str:
     """Replace hiragana by katakana."""
     return text.translate(_KANA_TO_KATAKANA)
+
+
+def japanese_names(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield surnames and first names of UniDic with their readings in katakana."""
+    for fields in _features(next(folder.rglob("unidic_lite/dicdir/sys.dic"))):
+        if len(fields) > 8 and fields[1:3] == ["固有名詞", "人名"] and fields[3] in ("姓", "名"):
+            yield fields[8], fields[6]

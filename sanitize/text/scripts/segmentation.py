@@ -34,6 +34,11 @@ _SURNAMES: Final = frozenset(
     "庄莊辛管祝左涂谷祁时時舒耿牟卜路詹关關苗凌费費纪紀靳盛童欧歐甄项項曲成游阳陽裴席卫衛查屈鲍鮑位覃霍翁隋植甘景薄单單包司柏宁"
     "寧柯阮桂闵解强柴华華车車冉房边邊辜吉饶饒刁瞿戚丘古米池滕晋晉苑邬臧畅宫宮来來嵺苟全褚廉简簡娄婁盖蓋符奚木穆党燕郎邸冀谈談姬"
 )
+_LONG_SURNAMES: Final = frozenset(
+    "欧阳 歐陽 司马 司馬 上官 诸葛 諸葛 司徒 慕容 皇甫 尉迟 公孙 公孫 长孙 長孫 "
+    "东方 東方 令狐 宇文 轩辕 夏侯 端木 南宫 南宮 独孤 呼延 申屠 钟离 鍾離 闻人 赫连 百里 "
+    "东郭 太史 澹台 濮阳 淳于 单于 万俟 司空 西门 拓跋".split()
+)
 _GIVEN: Final = frozenset(
     "伟偉强強磊军軍洋勇杰娟涛濤明超秀兰蘭霞平刚剛桂英华華建国國文辉輝力永健世广廣志义義兴興良海山仁波宁寧贵貴福生龙龍元全胜勝学學"
     "祥才发發武新利清飞飛彬富顺順信子昌成康星光天达達安岩中茂进進林有坚堅和彪博诚誠先敬震振壮壯会會思群豪心邦承乐樂绍紹功松善厚"
@@ -49,6 +54,11 @@ _GIVEN: Final = frozenset(
 def chinese_name_pattern() -> str:
     """Return a regular expression of a Chinese surname and a given name of one or two characters."""
     return f"[{''.join(sorted(_SURNAMES))}][{''.join(sorted(_GIVEN))}]{{1,2}}"
+
+
+def is_surname(piece: str) -> bool:
+    """Return whether a piece is a Chinese surname, frequent or of two characters."""
+    return piece in _SURNAMES or piece in _LONG_SURNAMES
 
 
 def split_run(run: str) -> Iterator[tuple[int, int]]:
