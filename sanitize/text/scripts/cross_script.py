@@ -219,6 +219,8 @@ def _candidates(word: str, script: str) -> tuple[tuple[int, int], ...]:
     # Many ordinary words without vowels resemble a name: Arabic "food", ṭaʿām, the name Tomi.
     if script != "thai" and _is_ordinary(word, script):
         return ()
+    if script == "arabic" and word.startswith("ال") and fold_script(word[2:]) in script_words(script):
+        return ()
     if script in _PROCLITICS:
         starts = [0] + [len(one) for one in _PROCLITICS[script] if word.startswith(one)]
         # A prefix is none if the rest is an ordinary word: "age" is also the name Omar.

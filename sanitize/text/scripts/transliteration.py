@@ -18,6 +18,7 @@ from itertools import product
 from typing import Final
 
 _VOWELS: Final = frozenset("aeiou")
+_DOUBLE_VOWELS: Final = frozenset(["aa", "ee", "ae", "ie", "ei", "eu", "oe", "ai"])
 _ABSENT: Final = "-"
 
 
@@ -34,7 +35,7 @@ def _table(text: str) -> dict[str, tuple[str, ...]]:
 _ARABIC: Final = _table(
     "اأإآٱى:a,e,i,o,u,aa,-,ae,ou,oo,ee ع:a,-,e,i,o,u,aa,ae,oo,ou,ee ءئؤ:-,a,e,i,o,u,ou ب:b,p پ:p ت:t ث:th,t,s ج:j,g,dj,dg گ:g چ:ch,tch "
     "ح:h خ:kh,k,ch,h,j د:d ذ:dh,z,d,th ر:r ز:z,s س:s,c ش:sh,ch,sch,s,sz ص:s,c ض:d,dh ط:t ظ:z,dh,th,d غ:gh,g,rh ف:f,ph,v,w "
-    "ق:q,k,g,c,gh,kh كک:k,c,q,ck ل:l م:m ن:n هة:h,-,a,ah,e,eh,t,et,at و:w,u,o,ou,oo,v,-,au,ow,aw,oh,io يی:y,i,e,ee,j,ai,ay,ei,ey,ie,iy,-"
+    "ق:q,k,g,c,gh,kh كک:k,c,q,ck ل:l م:m ن:n هة:h,-,a,ah,e,eh,t,et,at و:w,u,o,ou,oo,v,au,ow,aw,oh,io يی:y,i,e,ee,j,ai,ay,ei,ey,ie,iy,-"
 )  # fmt: skip
 _HEBREW: Final = _table(
     "א:-,a,e,i,o,u,aa ב:b,v,w ג:g,j ד:d ה:h,-,a,ah,e,eh ו:v,w,u,o,ou,oo ז:z,s,j ח:h,ch,kh,- ט:t י:y,i,e,j,ee,ei,ai,ay,ey,ie,-,yi "
@@ -173,10 +174,10 @@ def _divides(latin: str, letters: Sequence[tuple[str, ...]], unwritten: bool) ->
 
 
 def _past_vowels(latin: str, reached: set[int]) -> set[int]:
-    """Add the places behind one or two vowels, except at the beginning."""
+    """Add the places behind a short vowel, also in its double spelling, except at the beginning."""
     more = set(reached)
     for place in reached:
         for end in (place + 1, place + 2):
-            if place and end <= len(latin) and all(char in _VOWELS for char in latin[place:end]):
+            if place and (latin[place:end] in _VOWELS or latin[place:end] in _DOUBLE_VOWELS):
                 more.add(end)
     return more
