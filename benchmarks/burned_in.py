@@ -243,9 +243,7 @@ def code_picture(rng: np.random.Generator, name: str) -> tuple[Frame, list[Drawn
     place = somewhere(rng, turned.shape, np.zeros(frame.shape, bool))
     if place is None:
         return frame, []
-    # Blanked pixels have the darkest value of the frame, from which those of the code must differ.
     dark, light = (DIM, 255) if rng.integers(2) else (255, DIM)
-    frame[0, 0] = 0
     frame[place[0]] = np.where(np.asarray(on) > 0, light * (1 - turned) + dark * turned, frame[place[0]])
     mask: Mask = np.zeros(frame.shape, bool)
     mask[place[0]] = turned > 0.5
@@ -305,8 +303,8 @@ def blanker() -> Callable[[Frame], Mask]:
 
     A quarantined frame counts as blanked: it is not released.
     """
-    import cv2
     from medsanitize.policies.load import loads
+    from medsanitize.sanitize.formats.ground import mask_of
     from medsanitize.sanitize.quarantine import Quarantined
     from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
     from medsanitize.sanitize.text.cleaner import TextCleaner
@@ -320,9 +318,7 @@ def blanker() -> Callable[[Frame], Mask]:
             found = reader.clean([frame[:, :, None]], nobody, ())
         except Quarantined:
             return np.ones(frame.shape, bool)
-        changed = found.masks.get(0, np.zeros(frame.shape, bool)).astype(np.uint8)
-        # Blanked pixels are black, and so are black letters: close the holes that their strokes leave.
-        return cv2.morphologyEx(changed, cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8)) > 0
+        return mask_of(found.areas.get(0, ()), frame.shape)
 
     return blank
 

@@ -1,4 +1,4 @@
-"""Blanking: areas are set to one value, other pixels do not change."""
+"""Blanking: areas get the value of the ground around them, other pixels do not change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry, snap_area
 from medsanitize.sanitize.formats.dicom.native import is_422
+from medsanitize.sanitize.formats.ground import fill_with_ground, is_uniform, mask_of, tolerance_of
 from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
@@ -17,7 +18,7 @@ Samples = NDArray[Any]
 def blank_areas(
     samples: Samples, areas: Sequence[Area], geometry: Geometry, model: str, darkest: int | None = None
 ) -> Samples:
-    """Return a copy of one frame in which areas are displayed black.
+    """Return a copy of one frame in which areas have the value of the ground, or of black on anatomy.
 
     Parameters
     ----------
@@ -36,22 +37,28 @@ def blank_areas(
     Quarantined
         ``pixels-not-rewritten`` unless the copy is uniform inside the areas and equal everywhere else.
     """
-    value = fill_value(samples, geometry, model, darkest)
     halved = is_422(geometry) and samples.shape[-1] == 4
-    new = samples.copy()
-    mask = np.zeros(samples.shape[:2], bool)
-    for area in areas:
-        # With 4:2:2 subsampling two columns share their chroma: areas are widened to even columns.
-        left, top, right, bottom = snap_area(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1)
-        columns = slice(left // 2, right // 2) if halved else slice(left, right)
-        new[top:bottom, columns] = value
-        mask[top:bottom, columns] = True
+    # With 4:2:2 subsampling two columns share their chroma: areas are widened to even columns.
+    cells = [snap_area(area, (geometry.rows, geometry.columns), 2 if halved else 1, 1) for area in areas]
+    cells = [
+        (left // 2, top, right // 2, bottom) if halved else (left, top, right, bottom)
+        for left, top, right, bottom in cells
+    ]
+    new = fill_with_ground(
+        samples,
+        cells,
+        fill_value(samples, geometry, model, darkest),
+        tolerance=tolerance_of(geometry.bits_stored, indexed=darkest is not None),
+    )
+    mask = mask_of(cells, samples.shape)
+    if halved:
+        new[mask, 1] = new[mask, 0]  # both luminances of a pair
     differs = new != samples
     if samples.dtype.kind == "f":
         differs &= ~(np.isnan(new) & np.isnan(samples))  # NaN differs from itself
     if differs.ndim == 3:
         differs = differs.any(axis=-1)
-    if bool((differs & ~mask).any()) or bool((new[mask] != value).any()):
+    if bool((differs & ~mask).any()) or not is_uniform(new, cells):
         raise Quarantined("pixels-not-rewritten", "pixels")
     return new
 

@@ -110,6 +110,8 @@ class CleanedFrames:
         Photometric Interpretation of ``frames``.
     precision : int
         Bits that the values of ``frames`` need.
+    areas : tuple of Area
+        The areas that were blanked.
     """
 
     regions: int
@@ -117,6 +119,7 @@ class CleanedFrames:
     frames: tuple[bytes, ...] = ()
     model: str = ""
     precision: int = 0
+    areas: tuple[Area, ...] = ()
 
 
 def clean_frames(
@@ -150,7 +153,8 @@ def clean_frames(
             new = job.rewritten(index, lambda frame, areas: (*_edited(image, frame, areas), 0))
             if new is not None:
                 image.stored.put(index, new[0])
-        return CleanedFrames(len(job.used), job.review_images.made(job.after))
+        items = job.review_images.made(job.after)
+        return CleanedFrames(len(job.used), items, areas=tuple(sorted(job.used)))
     except NotEditableInPlace:
         if not decompress:
             raise Quarantined("lossy-pixels", "pixels") from None

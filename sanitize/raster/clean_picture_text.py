@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.burned_in.areas import fixed_areas
+from medsanitize.sanitize.burned_in.areas import fixed_areas, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
-from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
+from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     EXPLICIT_LITTLE,
@@ -36,9 +36,9 @@ _FRAME = re.compile(r"pixels/frame (\d{1,9})(/.*)?")
 
 @dataclass(slots=True)
 class PageFindings:
-    """Masks of blanked pixels by page, number of blanked regions, and review items."""
+    """Blanked areas by page, number of blanked regions, and review items."""
 
-    masks: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    areas: dict[int, tuple[Area, ...]] = field(default_factory=dict)
     regions: int = 0
     review_items: list[ReviewItem] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class PageCleaner:
     def clean(
         self, pages: Sequence[NDArray[Any]], terms: KnownTerms, decisions: tuple[ReviewDecision, ...]
     ) -> PageFindings:
-        """Find the pixels to blank, and verify that no identifying text is left after blanking.
+        """Find the areas to blank, and verify that no identifying text is left after blanking.
 
         Parameters
         ----------
@@ -89,11 +89,6 @@ class PageCleaner:
                 pixels = WrittenPixels([b"", view.astype(view.dtype.newbyteorder("<")).tobytes()], [], 0)
                 stored = StoredFrames(b"", pixels, EXPLICIT_LITTLE, _NATIVE, geometry)
                 self._clean(stored, _NATIVE, geometry, terms, own, found, number)
-                changed = np.frombuffer(stored.released(0), view.dtype.newbyteorder("<")).reshape(view.shape)
-                # The union over all views: text may be readable in the transparency only.
-                mask = (changed != view).reshape(*view.shape[:2], -1).any(axis=2)
-                if mask.any():
-                    found.masks[number] = found.masks.get(number, False) | mask
         return found
 
     def edit_jpeg(
@@ -119,7 +114,7 @@ class PageCleaner:
         Returns
         -------
         tuple of (bytes, PageFindings)
-            The new JPEG, and what was found; no masks are set.
+            The new JPEG, and what was found.
         """
         rows, columns, components = size
         model = "YBR_FULL" if components == 3 else "MONOCHROME2"
@@ -149,6 +144,9 @@ class PageCleaner:
         image = ImageFrames(stored, syntax, geometry)
         cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
         found.regions += cleaned.regions
+        if cleaned.areas:
+            # The union over all views: text may be readable in the transparency only.
+            found.areas[page] = merge_areas((*found.areas.get(page, ()), *cleaned.areas))
         found.review_items += [
             replace(item, location=_renumbered(item.location, page)) for item in cleaned.review_items
         ]

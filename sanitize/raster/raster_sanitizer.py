@@ -24,6 +24,7 @@ from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, Revi
 from medsanitize.sanitize.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
+    from medsanitize.sanitize.formats.dicom.image_pixel import Area
     from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
     from medsanitize.sanitize.text.known_identifiers import KnownTerms
     from numpy.typing import NDArray
@@ -99,9 +100,9 @@ class RasterSanitizer(Sanitizer[Buffer]):
         if not self._reads():
             return RasterFile(png.write(), "png", size, png.rules)
         found = self._reading().clean(pages, self._terms(context), context.decisions)
-        made = blank_png(png, found.masks[0]) if found.masks else png
+        made = blank_png(png, found.areas[0]) if found.areas else png
         # The written pixels are compared with the read ones: an encoder error must not release text.
-        _require_blanked(pages, [png_colors(made)], found.masks)
+        _require_blanked(pages, [png_colors(made)], found.areas)
         return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.review_items))
 
     def _tiff(self, tiff: TiffImage, context: Context) -> RasterFile:
@@ -113,8 +114,8 @@ class RasterSanitizer(Sanitizer[Buffer]):
         if not self._reads():
             return RasterFile(tiff.write(), "tiff", size, tiff.rules)
         found = self._reading().clean(pages, self._terms(context), context.decisions)
-        made = blank_pages(tiff, found.masks)
-        _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.masks)
+        made = blank_pages(tiff, found.areas)
+        _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.areas)
         return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.review_items))
 
     def _jpeg(self, jpeg: Jpeg, context: Context) -> RasterFile:
@@ -139,13 +140,13 @@ class RasterSanitizer(Sanitizer[Buffer]):
             return RasterFile(data, "jpeg", size, jpeg.rules, found.regions, tuple(found.review_items))
         found = self._reading().clean(pages, terms, context.decisions)
         review_items = tuple(found.review_items)
-        if not found.masks:
+        if not found.areas:
             return RasterFile(whole, "jpeg", size, jpeg.rules, 0, review_items)
         # CMYK has no equivalent in PNG.
         if self._policy.pixels.lossy != "decompress" or components == 4:
             raise Quarantined("lossy-pixels", "pixels")
-        made = blank_png(encode_png(pages[0], jpeg.orientation), found.masks[0])
-        _require_blanked(pages, [png_colors(made)], found.masks)
+        made = blank_png(encode_png(pages[0], jpeg.orientation), found.areas[0])
+        _require_blanked(pages, [png_colors(made)], found.areas)
         return RasterFile(
             made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, review_items
         )
@@ -224,18 +225,18 @@ def _decoded(stream: bytes) -> NDArray[Any]:
 
 
 def _require_blanked(
-    before: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]], masks: dict[int, NDArray[Any]]
+    before: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]], areas: dict[int, tuple[Area, ...]]
 ) -> None:
-    """Require that the written file, read again, is flat in the masks and unchanged elsewhere."""
+    """Require that the written file, read again, is flat in the areas and unchanged elsewhere."""
     import numpy as np
+    from medsanitize.sanitize.formats.ground import is_uniform, mask_of
 
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
-        mask = masks.get(number)
-        if mask is None:
-            sound = np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
-        else:
-            flat = new[mask]
-            sound = np.array_equal(old[~mask], new[~mask], equal_nan=old.dtype.kind == "f")
-            sound = sound and bool((flat == flat[:1]).all())
-        if not sound:
+        mine = areas.get(number, ())
+        kept = ~mask_of(mine, old.shape)
+        if old.shape != new.shape or not np.array_equal(
+            old[kept], new[kept], equal_nan=old.dtype.kind == "f"
+        ):
+            raise Quarantined("pixels-not-rewritten", "pixels")
+        if not is_uniform(new, mine):
             raise Quarantined("pixels-not-rewritten", "pixels")

@@ -105,7 +105,7 @@ def keep_macro(
     ------
     Quarantined
         ``burned-in-text-remains`` if text is still found after repeated blanking;
-        ``pixels-not-rewritten`` if a blanked area does not decode to black.
+        ``pixels-not-rewritten`` if a blanked area does not decode to one color.
     """
     if rules.macro == "drop" or not sources:
         return None
@@ -238,24 +238,29 @@ def _end(share: float, side: int) -> int:
 
 def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
     """Return the kept region as a JPEG without legible text, and the number of areas that were blanked."""
-    import numpy as np
     from medsanitize.sanitize.formats.dicom.image_pixel import snap_area
+    from medsanitize.sanitize.formats.ground import fill_with_ground, mask_of, tolerance_of
     from medsanitize.sanitize.wsi.macro_ocr import text_areas
 
-    mask = np.zeros(picture.shape[:2], bool)
-    mask[kept[1] : kept[3], kept[0] : kept[2]] = True
+    mask = mask_of([kept], picture.shape)
     blanked: list[Area] = []
+    cells: list[Area] = []
     # Text is searched in what was encoded, until none is found: lossy coding and blanking change the result.
     for _ in range(_MAX_PASSES):
-        data = _encoded(picture, mask)
-        found = text_areas(_shown(data, mask), kept, blanked)
+        # The label outside the kept region must not decide the value of a blanked area.
+        filled = fill_with_ground(picture, cells, 0, tolerance=tolerance_of(8, indexed=False), withheld=~mask)
+        data = _encoded(filled, mask)
+        found = text_areas(_shown(data, mask, cells), kept, blanked)
         if not found:
             return data, len(blanked)
-        for area in found:
-            left, top, right, bottom = snap_area(area, picture.shape[:2], _CELL, _CELL)
-            mask[top:bottom, left:right] = False
+        cells += [_common(snap_area(area, picture.shape[:2], _CELL, _CELL), kept) for area in found]
         blanked += found
     raise Quarantined("burned-in-text-remains", "pixels")
+
+
+def _common(one: Area, other: Area) -> Area:
+    """Return what two areas share."""
+    return max(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3])
 
 
 def _encoded(picture: Colors, mask: NDArray[np.bool_]) -> bytes:
@@ -270,9 +275,11 @@ def _encoded(picture: Colors, mask: NDArray[np.bool_]) -> bytes:
     return out.getvalue()
 
 
-def _shown(data: bytes, mask: NDArray[np.bool_]) -> Colors:
-    """Decode a JPEG as a viewer will and require that it is black where the mask keeps nothing."""
+def _shown(data: bytes, mask: NDArray[np.bool_], blanked: Sequence[Area]) -> Colors:
+    """Decode a JPEG as a viewer will; require that it is black outside the mask and flat in blanked areas."""
+    from medsanitize.sanitize.formats.ground import is_uniform
+
     shown = _colors(data, "JPEG")
-    if shown is None or shown.shape[:2] != mask.shape or shown[~mask].any():
+    if shown is None or shown.shape[:2] != mask.shape or shown[~mask].any() or not is_uniform(shown, blanked):
         raise Quarantined("pixels-not-rewritten", "pixels")
     return shown

@@ -2,7 +2,8 @@
 
 Only sequential Huffman frames of 8 bits (T.81 processes 1 and 2) are edited; libjpeg does the entropy
 coding, through jpeglib. Decoders that interpolate chroma may show a difference of one pixel around an
-area, because a neighboring block changed; the coefficients there do not change.
+area, because a neighboring block changed; the coefficients there do not change. Blanked blocks get the level
+of the blocks around them (see `medsanitize.sanitize.formats.ground`), or black where these are not flat.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, snap_area
 from medsanitize.sanitize.formats.frame_header import read_frame_header
+from medsanitize.sanitize.formats.ground import SPREAD, flat_value, mask_of, touching_groups
 from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
@@ -27,6 +29,10 @@ _BLACK = {_GRAY: (0,), _RGB: (0, 0, 0)}
 _BLACK_YCC = (0, 128, 128)
 _WHITE_VALUE = (255,)
 _SOS = 0xDA
+# An AC coefficient of 4 changes samples by at most 1 (T.81 A.3.3).
+_AC = 4
+# Level of a block with a pattern: no ground has it.
+_PATTERN = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +103,55 @@ def blank_blocks(frame: bytes, areas: Sequence[Area], *, white: bool) -> bytes:
 def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tuple[NDArray[np.int16], ...]:
     """Return the coefficients with flat areas: one DC value, no AC."""
     width, height = old.unit
-    made = []
-    for index, blocks in enumerate(old.components):
-        blocks = blocks.copy()
-        # The DC coefficient is stored divided by its quantization step.
-        step = int(old.tables[old.table_of[index], 0])
-        vertical, horizontal = old.sampling[index]
-        for area in areas:
-            left, top, right, bottom = snap_area(area, old.size, width, height)
-            rows = slice(top // height * vertical, -(-bottom // height) * vertical)
-            columns = slice(left // width * horizontal, -(-right // width) * horizontal)
-            blocks[rows, columns] = 0
-            blocks[rows, columns, 0] = _level(values[index], step)
-        made.append(blocks)
-    return tuple(made)
+    snapped = [snap_area(area, old.size, width, height) for area in areas]
+    # In minimum coded units, so that an area has the same bounds in every component.
+    units = [
+        (x // width, y // height, -(-right // width), -(-bottom // height)) for x, y, right, bottom in snapped
+    ]
+    made = tuple(blocks.copy() for blocks in old.components)
+    # The DC coefficient is stored divided by its quantization step.
+    steps = [int(old.tables[table, 0]) for table in old.table_of]
+    black = [_level(value, step) for value, step in zip(values, steps, strict=True)]
+    for group in touching_groups(units):
+        levels = _ground(old, group, units) or black
+        for blocks, sampling, level in zip(made, old.sampling, levels, strict=True):
+            inside = mask_of(_in_blocks(group, sampling), blocks.shape)
+            blocks[inside] = 0
+            blocks[inside, 0] = level
+    return made
+
+
+def _ground(old: _Blocks, group: Sequence[Area], blanked: Sequence[Area]) -> list[int] | None:
+    """Return the DC coefficient of the blocks around a group by component; None if they are not flat.
+
+    Parameters
+    ----------
+    old : _Blocks
+    group, blanked : sequence of Area
+        The areas to fill, and all areas that are blanked, in minimum coded units.
+    """
+    around = [(left - 1, top - 1, right + 1, bottom + 1) for left, top, right, bottom in group]
+    found = []
+    for blocks, sampling, table in zip(old.components, old.sampling, old.table_of, strict=True):
+        ring = mask_of(_in_blocks(around, sampling), blocks.shape)
+        ring &= ~mask_of(_in_blocks(blanked, sampling), blocks.shape)
+        steps = old.tables[table].astype(np.int64)
+        values = blocks[ring] * steps
+        flat = np.abs(values[:, 1:]).max(axis=1, initial=0) <= _AC * SPREAD
+        level = flat_value(np.where(flat, values[:, 0], _PATTERN), 8 * SPREAD)
+        if level is None or int(level) == _PATTERN:
+            return None
+        found.append(int(level) // int(steps[0]))
+    return found
+
+
+def _in_blocks(units: Sequence[Area], sampling: tuple[int, int]) -> list[Area]:
+    """Return areas in minimum coded units as areas in blocks of a component."""
+    vertical, horizontal = sampling
+    return [
+        (max(left, 0) * horizontal, max(top, 0) * vertical, right * horizontal, bottom * vertical)
+        for left, top, right, bottom in units
+    ]
 
 
 def _level(value: int, step: int) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from medsanitize.sanitize.formats.exif import MINIMAL_EXIF
+from medsanitize.sanitize.formats.ground import fill_with_ground, tolerance_of
 from medsanitize.sanitize.formats.png.png_file import ADAM7, CHANNELS, Png, PngHeader
 from medsanitize.sanitize.quarantine import Quarantined
 
@@ -191,22 +194,24 @@ def png_colors(png: Png) -> NDArray[Any]:
     return resolved
 
 
-def blank_png(png: Png, mask: NDArray[Any]) -> Png:
-    """Blank the pixels of ``mask``, shape (rows, columns).
+def blank_png(png: Png, areas: Sequence[Area]) -> Png:
+    """Blank areas with the color and transparency of the ground around them.
 
-    They become black and opaque; in an image with a palette, the darkest of the most opaque used entries.
+    Where these are not flat, the areas become black and opaque; in an image with a palette, they get the
+    darkest of the most opaque used entries.
     """
-    samples = decode_samples(png).copy()
+    samples = decode_samples(png)
     header = png.header
     fill = [0] * samples.shape[2]
     if header.color in (4, 6):
         fill[-1] = 2**header.depth - 1
     if header.color == 3:
+        # An unused entry would be cleared with the others, so the fill color is chosen among the used.
         fill[0] = _darkest(png, _values(samples))
-    # An unused entry would be cleared with the others, so the fill color is chosen among the used.
-    samples[mask] = fill
+    tolerance = tolerance_of(header.depth, indexed=header.color == 3)
+    blanked = fill_with_ground(samples, areas, fill, tolerance=tolerance)
     # Palette entries that only blanked pixels used are cleared too.
-    return clear_unused_png(encode_samples(png, samples))
+    return clear_unused_png(encode_samples(png, blanked))
 
 
 def encode_png(samples: NDArray[Any], orientation: int) -> Png:

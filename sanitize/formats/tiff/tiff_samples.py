@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
+from medsanitize.sanitize.formats.ground import fill_with_ground, tolerance_of
 from medsanitize.sanitize.formats.png.png_samples import pack_bits, unpack_bits
 from medsanitize.sanitize.formats.tiff.strips import decode_strip
 from medsanitize.sanitize.formats.tiff.tiff_file import DEFLATE, JPEG, NONE, ImagePage, TiffImage
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _STRIP_BYTES = 1 << 16
+# Photometric Interpretation of images whose samples are indices of a palette.
+_PALETTE = 3
 
 
 def decode_page(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
@@ -130,7 +134,7 @@ def _clear(tiff: TiffImage, page: ImagePage) -> ImagePage:
     if page.compression == JPEG or not (filled or page.photometric == 3):
         return page
     samples = decode_page(tiff, page)
-    if page.photometric == 3:
+    if page.photometric == _PALETTE:
         size = 2**page.bits
         used = np.bincount(samples.ravel(), minlength=size) > 0
         colors = np.array(page.colors).reshape(3, size) * used
@@ -158,7 +162,7 @@ def page_colors(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     import numpy as np
 
     samples = decode_page(tiff, page)
-    if page.photometric == 3:
+    if page.photometric == _PALETTE:
         palette = np.array(page.colors, np.uint16).reshape(3, -1).T
         resolved: NDArray[Any] = palette[samples[:, :, 0]]
         return resolved
@@ -169,8 +173,8 @@ def page_colors(tiff: TiffImage, page: ImagePage) -> NDArray[Any]:
     return samples
 
 
-def blank_pages(tiff: TiffImage, masks: Mapping[int, NDArray[Any]]) -> TiffImage:
-    """Blank the pixels of masks in every channel.
+def blank_pages(tiff: TiffImage, areas: Mapping[int, Sequence[Area]]) -> TiffImage:
+    """Blank areas with the ground around them, in every channel; with zeros where it is not flat.
 
     JPEG pages are stored as decoded, without further loss.
 
@@ -178,12 +182,14 @@ def blank_pages(tiff: TiffImage, masks: Mapping[int, NDArray[Any]]) -> TiffImage
     ----------
     tiff : TiffImage
         The file.
-    masks : mapping of int to ndarray of bool, shape (rows, columns)
-        Page number -> pixels to blank.
+    areas : mapping of int to sequence of Area
+        Page number -> areas to blank.
     """
     pages = list(tiff.pages)
-    for number, mask in masks.items():
-        samples = decode_page(tiff, pages[number]).copy()
-        samples[mask] = 0
-        pages[number] = encode_page(tiff, pages[number], samples)
+    for number, mine in areas.items():
+        page = pages[number]
+        tolerance = tolerance_of(page.bits, indexed=page.photometric == _PALETTE)
+        pages[number] = encode_page(
+            tiff, page, fill_with_ground(decode_page(tiff, page), mine, 0, tolerance=tolerance)
+        )
     return clear_unused_tiff(replace(tiff, pages=tuple(pages)))

@@ -94,7 +94,7 @@ def test_a_code_is_blanked_whatever_the_reader_makes_of_it() -> None:
     released = np.frombuffer(image.stored.released(0), np.uint8).reshape(picture.shape)
     ground = np.broadcast_to(released[150, 80], (60, 1))
     assert (released[150:210, 80:81] == ground).all()
-    assert (released[modules > 0] == 0).all()
+    assert len(np.unique(released[modules > 0])) == 1
     assert len(np.unique(released[150:210, 82:300])) == 1
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from medsanitize.policies.load import loads
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
+from medsanitize.sanitize.formats.ground import mask_of
 from medsanitize.sanitize.formats.png.png_file import read_png
 from medsanitize.sanitize.formats.png.png_samples import blank_png, png_colors
 from medsanitize.sanitize.formats.tiff.tiff_file import read_tiff_image
@@ -312,10 +313,11 @@ def test_the_audit_finds_a_known_name_and_another_digest(tmp_path: Path) -> None
     assert {finding.rule for finding in found} == {"audit:name", "audit:digest", "audit:structure"}
 
 
+BLANKED = (5, 10, 33, 20)
+
+
 def masked(rows: int, columns: int) -> np.ndarray:
-    mask = np.zeros((rows, columns), bool)
-    mask[10:20, 5:33] = True
-    return mask
+    return mask_of([BLANKED], (rows, columns))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16"])
@@ -323,7 +325,7 @@ def test_blanking_a_png_changes_nothing_else(mode: str) -> None:
     wide = Image.fromarray(np.arange(48 * 70, dtype=np.uint16).reshape(48, 70) * 17 + 9)
     png = read_png(encoded(wide if mode == "I;16" else scene().convert(mode), "PNG"), 10**6)
     mask = masked(48, 70)
-    made = read_png(blank_png(png, mask).write(), 10**6)
+    made = read_png(blank_png(png, [BLANKED]).write(), 10**6)
     assert np.array_equal(png_colors(made)[~mask], png_colors(png)[~mask])
     assert len(np.unique(png_colors(made)[mask], axis=0)) == 1
     assert made.header == replace(png.header, interlaced=False)
@@ -361,10 +363,32 @@ def test_a_strip_that_overlaps_a_tag_is_truncated() -> None:
 def test_blanking_a_tiff_changes_nothing_else(mode: str, compression: str | None) -> None:
     tiff = read_tiff_image(encoded(scene().convert(mode), "TIFF", compression=compression), 10**6)
     mask = masked(48, 70)
-    made = read_tiff_image(blank_pages(tiff, {0: mask}).write(), 10**6)
+    made = read_tiff_image(blank_pages(tiff, {0: [BLANKED]}).write(), 10**6)
     before, after = page_colors(tiff, tiff.pages[0]), page_colors(made, made.pages[0])
     assert np.array_equal(after[~mask], before[~mask])
     assert len(np.unique(after[mask], axis=0)) == 1
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "LA", "RGB", "RGBA"])
+def test_an_area_of_a_png_gets_the_ground_around_it(mode: str) -> None:
+    page = Image.new("RGBA", (70, 48), (30, 60, 160, 200))
+    page.paste((255, 255, 0, 255), (8, 13, 30, 17))
+    png = read_png(encoded(page.convert(mode), "PNG"), 10**6)
+    ground = png_colors(png)[0, 0]
+
+    made = png_colors(read_png(blank_png(png, [BLANKED]).write(), 10**6))
+
+    assert (made == ground).all()
+
+
+def test_an_area_of_a_tiff_gets_the_ground_around_it() -> None:
+    page = Image.new("RGB", (70, 48), (30, 60, 160))
+    page.paste((255, 255, 0), (8, 13, 30, 17))
+    tiff = read_tiff_image(encoded(page, "TIFF"), 10**6)
+
+    made = read_tiff_image(blank_pages(tiff, {0: [BLANKED]}).write(), 10**6)
+
+    assert (page_colors(made, made.pages[0]) == (30, 60, 160)).all()
 
 
 def test_transparent_pixels_are_checked_too() -> None:

@@ -1,0 +1,127 @@
+"""Blanked areas have the value of the ground around them, which no ink decides."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from medsanitize.sanitize.formats.ground import fill_with_ground, is_uniform, tolerance_of, touching_groups
+from medsanitize.sanitize.formats.jpeg.dct import blank_blocks
+from numpy.typing import NDArray
+from PIL import Image
+
+AREAS = [(16, 16, 80, 32), (72, 24, 96, 48), (8, 72, 40, 88)]
+GROUND = (20, 60, 160)
+
+
+def page(seed: int, *, ground: tuple[int, ...] = GROUND) -> NDArray[np.uint8]:
+    """A flat page with random ink in the areas."""
+    made = np.full((112, 128, 3), ground, np.uint8)
+    for left, top, right, bottom in AREAS:
+        ink = np.random.default_rng(seed).integers(0, 256, (bottom - top, right - left, 1))
+        made[top:bottom, left:right] = ink
+    return made
+
+
+def jpeg(picture: NDArray[np.uint8], **options: object) -> bytes:
+    stream = BytesIO()
+    Image.fromarray(picture).save(stream, "JPEG", quality=90, **options)
+    return stream.getvalue()
+
+
+def decoded(data: bytes) -> NDArray[np.int16]:
+    return np.asarray(Image.open(BytesIO(data))).astype(np.int16)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 99), st.integers(0, 99), st.sampled_from([0, 8]))
+def test_the_value_does_not_depend_on_the_ink(one: int, other: int, tolerance: int) -> None:
+    rng = np.random.default_rng(one)
+    ground = tuple(int(value) for value in rng.integers(0, 256, 3))
+
+    first, second = (
+        fill_with_ground(page(seed, ground=ground), AREAS, 0, tolerance=tolerance) for seed in (one, other)
+    )
+
+    assert np.array_equal(first, second)
+    assert (first == ground).all()
+
+
+def test_pixels_that_are_withheld_do_not_decide_the_value() -> None:
+    gray = np.full((20, 20), 50, np.uint8)
+    gray[:, 10:] = 90
+
+    new = fill_with_ground(gray, [(8, 5, 10, 15)], 0, tolerance=0, withheld=gray == 90)
+
+    assert (new[:, :10] == 50).all()
+
+
+def test_anatomy_gets_the_fallback() -> None:
+    anatomy = np.random.default_rng(3).integers(0, 4096, (60, 60)).astype(np.uint16)
+
+    new = fill_with_ground(anatomy, [(10, 10, 40, 20)], 7, tolerance=tolerance_of(12, indexed=False))
+
+    assert np.unique(new[10:20, 10:40]).tolist() == [7]
+
+
+def test_a_neighboring_letter_does_not_change_the_value() -> None:
+    gray = np.full((40, 80), 50, np.uint8)
+    gray[20:30, 10:16] = 255
+
+    new = fill_with_ground(gray, [(10, 8, 70, 20)], 0, tolerance=0)
+
+    assert np.unique(new[8:20, 10:70]).tolist() == [50]
+
+
+def test_a_frame_that_is_blanked_completely_gets_the_fallback() -> None:
+    assert not fill_with_ground(np.full((8, 8), 9, np.uint8), [(0, 0, 8, 8)], 0, tolerance=8).any()
+
+
+def test_not_a_number_is_no_ground() -> None:
+    values = np.full((20, 20), np.nan, np.float32)
+
+    assert fill_with_ground(values, [(5, 5, 10, 10)], -1.0, tolerance=0)[7, 7] == -1
+
+
+def test_areas_that_touch_share_one_value_and_others_do_not() -> None:
+    assert touching_groups([(0, 0, 4, 4), (4, 4, 6, 6), (9, 0, 10, 4)]) == [
+        [(0, 0, 4, 4), (4, 4, 6, 6)],
+        [(9, 0, 10, 4)],
+    ]
+
+
+def test_an_area_that_is_not_flat_is_not_uniform() -> None:
+    gray = np.zeros((9, 9), np.uint8)
+    assert is_uniform(gray, [(1, 1, 4, 4)])
+    gray[2, 2] = 1
+    assert not is_uniform(gray, [(1, 1, 4, 4)])
+
+
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
+def test_blocks_of_a_jpeg_get_the_ground_whatever_the_ink(subsampling: str) -> None:
+    first, second = (
+        blank_blocks(jpeg(page(seed), subsampling=subsampling), AREAS, white=False) for seed in (1, 2)
+    )
+
+    assert np.array_equal(decoded(first)[:64], decoded(second)[:64])
+    # Ink also colors the other half of its unit; one pixel beyond, decoders interpolate chroma.
+    assert np.abs(decoded(first)[:48] - np.array(GROUND)).max() <= 3
+
+
+def test_blocks_of_a_jpeg_on_anatomy_become_black() -> None:
+    anatomy = np.random.default_rng(4).integers(0, 256, (112, 128), np.uint8)
+
+    new = decoded(blank_blocks(jpeg(anatomy), [(16, 16, 80, 32)], white=False))
+
+    assert not new[16:32, 16:80].any()
+
+
+def test_blocks_of_a_gray_jpeg_get_the_gray_around_them() -> None:
+    gray = page(5)[:, :, 0]
+
+    new = decoded(blank_blocks(jpeg(gray), AREAS, white=False))
+
+    assert np.abs(new - GROUND[0]).max() <= 1
