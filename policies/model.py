@@ -266,6 +266,9 @@ class Pixels(Section):
     everything outside them (otherwise identifying text boxes)."""
     regions: tuple[FixedRegion, ...] = ()
     """Areas that are always blanked on given devices, regardless of the text read there."""
+    known_devices: bool = True
+    """Whether the areas into which the built-in table says that a device writes text are blanked, whatever is
+    read there, and its images are read without regard to ``search``."""
     lossy: Literal["decompress", "quarantine"] = "decompress"
     """Lossy frames that cannot be edited in place: ``decompress`` stores the decoded samples without further
     loss; ``quarantine`` quarantines the object."""

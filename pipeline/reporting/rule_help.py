@@ -38,6 +38,10 @@ _EXACT = {
         "A large part of its pixels looks like text that the reader cannot read.",
         "Look at it. Blank the text with a region in the policy, or leave it out.",
     ),
+    "device-region-too-large": (
+        "The regions into which its device is known to write text take more than 40 % of the image.",
+        "Look at it. State the regions of its device in pixels.regions, with pixels.known_devices: false.",
+    ),
     "face-not-removed": (
         "The removal of a face could not be proved.",
         "Remove the face with another tool, or leave it out.",

@@ -8,14 +8,19 @@ from itertools import pairwise
 
 import numpy as np
 from medsanitize.policies.model import FixedRegion
+from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.burned_in.rendering import Picture
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
+from medsanitize.sanitize.formats.ground import mask_of
+from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
 # Least correlation of two patches with the same content.
 _ALIKE = 0.5
 # Standard deviation (gray values) below which a patch shows nothing to recognize.
 _FLAT = 2.0
+# Largest part of a frame that the table of devices blanks: its sources knew no frame as small as that.
+_MOST_KNOWN = 0.4
 
 
 def is_inside(inner: Area, outer: Area) -> bool:
@@ -130,3 +135,23 @@ def fixed_areas(
             if max(left, 0) < right and max(top, 0) < bottom:
                 found.append((max(left, 0), max(top, 0), right, bottom))
     return tuple(found)
+
+
+def known_areas(device: Device, geometry: Geometry) -> tuple[Area, ...]:
+    """Return the areas in which the table of devices has text, clipped to the frame.
+
+    Parameters
+    ----------
+    device : Device
+    geometry : Geometry
+
+    Raises
+    ------
+    Quarantined
+        ``device-region-too-large`` if they take so much of the frame that the table cannot mean it.
+    """
+    regions = known_regions(device, geometry.rows, geometry.columns)
+    areas = fixed_areas(regions, "", "", "", geometry)
+    if areas and float(mask_of(areas, (geometry.rows, geometry.columns)).mean()) > _MOST_KNOWN:
+        raise Quarantined("device-region-too-large", "pixels")
+    return areas

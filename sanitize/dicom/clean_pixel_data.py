@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.burned_in.areas import areas_outside, fixed_areas
+from medsanitize.sanitize.burned_in.areas import areas_outside, fixed_areas, known_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 from medsanitize.sanitize.burned_in.clean import CleanedFrames, CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.device import Device
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.dicom.assemble import put_element, raw_value
@@ -40,15 +41,6 @@ _PHOTOMETRIC, _PLANAR, _STORED, _HIGH_BIT = 0x00280004, 0x00280006, 0x00280101, 
 _LOSSY, _ICON = 0x00282110, 0x00880200
 _DCT_SYNTAXES = frozenset(f"1.2.840.10008.1.2.4.{last}" for last in (50, 51, 52, 53, 54, 55, 56))
 _MAX_VALUE_BYTES = 0xFFFFFFFE
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """The device that created the object, as the source states; policies have fixed areas by device."""
-
-    manufacturer: str
-    model: str
-    modality: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,7 @@ class PixelCleaner:
         Raises
         ------
         Quarantined
-            As `clean_frames` does; ``pixels-too-large`` before anything is decoded.
+            As `clean_frames` and `known_areas` do; ``pixels-too-large`` before anything is decoded.
         """
         layout, limits = container.syntax.layout, self._policy.dicom.limits
         geometry = _really(geometry, pixels.tag)
@@ -139,6 +131,7 @@ class PixelCleaner:
         """Options of the policy for this object."""
         rules = self._policy.pixels
         fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
+        fixed += known_areas(device, geometry) if rules.known_devices else ()
         if rules.mask == "outside-ultrasound-regions":
             regions = ultrasound_regions(out, layout, geometry)
             fixed += areas_outside(regions, (geometry.rows, geometry.columns)) if regions else ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
 from medsanitize.policies.tables.vocabulary import defined_terms
+from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes
 from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element
@@ -47,9 +48,19 @@ _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x002000
 _NAME, _PATIENT_ID = 0x00100010, 0x00100020
 _BURNED_IN = 0x00280301
 _TEXTS = RISK_ATTRIBUTES
-_MANUFACTURER, _MODEL, _DOCUMENT = 0x00080070, 0x00081090, 0x00420011
+_DOCUMENT = 0x00420011
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
-_CAPTURE |= {_MANUFACTURER, _MODEL, _DOCUMENT}
+_DEVICE = {
+    "manufacturer": 0x00080070,
+    "model": 0x00081090,
+    "modality": 0x00080060,
+    "software": 0x00181020,
+    "image_type": 0x00080008,
+    "series": 0x0008103E,
+    "burned_in": _BURNED_IN,
+    "sop_class": _SOP_CLASS,
+}
+_CAPTURE |= {*_DEVICE.values(), _DOCUMENT}
 # Pixel data of larger objects (bytes) is copied from the source instead of held in memory.
 _STREAM_FROM = 1 << 20
 # A walk is repeated for another SOP class, for missing UIDs and for removed content items.
@@ -236,7 +247,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
             modality = texts["Modality"]
             cut = remove_face(container, done.end, out, pixels, geometry, self._policy, face.cuts, modality)
             pixels, geometry, container = cut.pixels, cut.geometry, replace(container, syntax=cut.syntax)
-        check = self._pixel_check(texts, bool(pixels.pieces))
+        known = geometry is not None and self._is_known(walk, geometry)
+        check = self._pixel_check(texts, bool(pixels.pieces), known=known)
         step: CleanedPixelData | RebuiltDocument | None = None
         if is_to_rebuild(done.sop_class, self._policy.documents):
             check, step = CheckResult.PASSED, self._rebuild(done, context)
@@ -308,12 +320,17 @@ class DicomSanitizer(Sanitizer[Buffer]):
         if "\\" in walk.text(_SOP):
             raise Quarantined("multi-valued-uid", tag_text(_SOP))
 
-    def _pixel_check(self, texts: dict[str, str], has_pixels: bool) -> CheckResult:
+    def _is_known(self, walk: WalkState, image: Geometry) -> bool:
+        """Whether the table of devices has text in such an image."""
+        known = self._policy.pixels.known_devices
+        return known and bool(known_regions(_device(walk), image.rows, image.columns))
+
+    def _pixel_check(self, texts: dict[str, str], has_pixels: bool, *, known: bool) -> CheckResult:
         """Whether the pixels are read for text (``passed``), once `_clean_pixels` has verified them."""
         cleans = self._policy.dicom.options.clean_pixel_data
         if has_pixels and cleans and self._policy.pixels.search == "every-image":
             return CheckResult.PASSED
-        if not has_pixels or not may_show_text(texts):
+        if not has_pixels or not (known or may_show_text(texts)):
             return CheckResult.NOT_APPLICABLE
         if cleans:
             return CheckResult.PASSED
@@ -325,13 +342,10 @@ class DicomSanitizer(Sanitizer[Buffer]):
         self, container: DicomFile, done: _Pass, pixels: WrittenPixels, geometry: Geometry, context: Context
     ) -> CleanedPixelData:
         """Blank identifying text in the pixels, and state it in the header."""
-        from medsanitize.sanitize.dicom.clean_pixel_data import Device
-
         walk, layout = done.walk, done.walk.target
-        device = Device(*(walk.text(tag) for tag in (_MANUFACTURER, _MODEL, _TEXTS["Modality"])))
         terms, decisions = walk.job.subject.terms, context.decisions
         step = self._reads_pixels()(
-            container, done.out, pixels, geometry, device=device, terms=terms, decisions=decisions
+            container, done.out, pixels, geometry, device=_device(walk), terms=terms, decisions=decisions
         )
         if self._book.scope(done.sop_class).belongs(_BURNED_IN):
             put_element(done.out, layout, _BURNED_IN, encode_element(layout, _BURNED_IN, b"CS", b"NO"))
@@ -372,6 +386,10 @@ class DicomSanitizer(Sanitizer[Buffer]):
         required = self._book.rule(self._book.scope(done.sop_class), _BURNED_IN).type == "1"
         yes = encode_element(layout, _BURNED_IN, b"CS", b"YES")
         put_element(done.out, layout, _BURNED_IN, yes if stated == "YES" or required else None)
+
+
+def _device(walk: WalkState) -> Device:
+    return Device(**{name: walk.text(tag) for name, tag in _DEVICE.items()})
 
 
 def _links(walk: WalkState) -> tuple[tuple[str, str], ...]:

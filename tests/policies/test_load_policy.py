@@ -157,7 +157,7 @@ def test_unknown_action() -> None:
     ("more", "line", "column", "message", "remedy"),
     [
         ("pixel: {}", 8, 1, "The key 'pixel' is unknown", "Did you mean 'pixels'?"),
-        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, lossy, faces"),
+        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, known_devices, lossy, faces"),
         ("dicom: {options: {retain_uid: true}}", 8, 19, "The key 'retain_uid' is unknown", "Did you mean 'retain_uids'?"),
         ("engine: {workers: 2.5}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
         ("engine: {workers: '2'}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
