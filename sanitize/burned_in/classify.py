@@ -8,6 +8,7 @@ from math import inf
 from typing import Protocol, TypeVar
 
 from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.text.machine_lines import is_machine_line
 
 Terms = TypeVar("Terms", contravariant=True)
 
@@ -24,6 +25,10 @@ _SIZES = 2.0
 # Largest gap (line heights) to a line to which a fragment belongs; less for laterality and projection.
 _BESIDE = 1.3
 _TOUCHING = 0.5
+# Largest gap (line heights) of boxes between which no space fits: parts of one word.
+_NO_SPACE = 0.1
+# Part of the height of a captured screen, at its top and at its bottom, that names institutions and people.
+_EDGE = 0.12
 # Most letters of a fragment.
 _SCRAP = 3
 _SIDES = frozenset("R L RT LT RE LI D G DX SX H V AP PA LAT".split())
@@ -38,7 +43,11 @@ class TextClassifier(Protocol[Terms]):
 
 
 def find_identifying_boxes(
-    boxes: tuple[TextBox, ...], cleaner: TextClassifier[Terms], terms: Terms
+    boxes: tuple[TextBox, ...],
+    cleaner: TextClassifier[Terms],
+    terms: Terms,
+    *,
+    screen_rows: int | None = None,
 ) -> tuple[TextBox, ...]:
     """Select the boxes that identify a person, by their own text and by that of their neighbors.
 
@@ -49,6 +58,8 @@ def find_identifying_boxes(
     cleaner : TextClassifier
     terms
         Identifiers of the patient and study.
+    screen_rows : int, optional
+        Height of the frame of a captured screen, at whose edges only lines of the machine stay.
 
     Returns
     -------
@@ -65,11 +76,45 @@ def find_identifying_boxes(
         rest = [box for box in group if box not in chosen]
         if _together(rest, cleaner, terms) or (rest and _labeled(group) and _together(group, cleaner, terms)):
             chosen.update(group)
+    if screen_rows is not None:
+        for line in _lines([box for box in legible if _at_edge(box, screen_rows)], upright=False):
+            if not is_machine_line(" ".join(box.text for box in line)):
+                chosen.update(line)
+    for parts in _tokens(legible):
+        # The reader may make two boxes of one word, of which a part alone is an ordinary word.
+        if any(box in chosen for box in parts) or _is_hidden_name(parts, cleaner, terms):
+            chosen.update(parts)
     for upright in (False, True):
         mine = [box for box in read if _upright(box) is upright or _letters(box) <= _SCRAP]
         for line in _lines(mine, upright):
             chosen.update(list(_scraps(line, chosen, upright)))
     return tuple(box for box in boxes if box in chosen)
+
+
+def _at_edge(box: TextBox, rows: int) -> bool:
+    """Whether the middle of a line is near the top or the bottom of the screen; large letters are anatomy."""
+    middle = (box.top + box.bottom) / 2
+    near = middle < _EDGE * rows or middle > (1 - _EDGE) * rows
+    return near and box.height <= _LARGEST and not _upright(box)
+
+
+def _tokens(boxes: list[TextBox]) -> Iterator[list[TextBox]]:
+    """Boxes of a line between which no space fits, in reading order."""
+    for line in _lines([box for box in boxes if not _upright(box)], upright=False):
+        parts = line[:1]
+        for before, box in pairwise(line):
+            if box.left - before.right > _NO_SPACE * min(before.height, box.height):
+                yield from [parts] if len(parts) > 1 else []
+                parts = []
+            parts.append(box)
+        yield from [parts] if len(parts) > 1 else []
+
+
+def _is_hidden_name(parts: list[TextBox], cleaner: TextClassifier[Terms], terms: Terms) -> bool:
+    """Whether parts of a word identify when they are joined, unless each is of the machine ("GE" "2D")."""
+    if all(is_machine_line(box.text) for box in parts):
+        return False
+    return cleaner.identifying("".join(box.text.strip() for box in parts), terms, noisy=True)
 
 
 def _labeled(group: list[TextBox]) -> bool:

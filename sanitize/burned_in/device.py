@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from medsanitize.policies.model import FixedRegion
 from medsanitize.policies.tables.device_regions import DeviceRegion, device_regions
 
+_SCREENS = frozenset(["US", "IVUS", "ES", "SC"])
+# Ultrasound and its retired classes, secondary capture, endoscopy.
+_SCREEN_CLASSES = tuple(f"1.2.840.10008.5.1.4.1.1.{part}." for part in ("3", "6", "7", "77.1.1"))
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -29,6 +33,14 @@ class Device:
     series: str = ""
     burned_in: str = ""
     sop_class: str = ""
+
+    @property
+    def is_screen(self) -> bool:
+        """Whether the image is the screen of a device: ultrasound, endoscopy, secondary capture."""
+        captured = any(word in self.image_type.upper() for word in ("SCREEN", "CAPTURE"))
+        return (
+            captured or self.modality.upper() in _SCREENS or f"{self.sop_class}.".startswith(_SCREEN_CLASSES)
+        )
 
 
 def known_regions(device: Device, rows: int, columns: int) -> tuple[FixedRegion, ...]:

@@ -136,8 +136,10 @@ class PixelCleaner:
             regions = ultrasound_regions(out, layout, geometry)
             fixed += areas_outside(regions, (geometry.rows, geometry.columns)) if regions else ()
 
+        screen = geometry.rows if device.is_screen else None
+
         def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-            return find_identifying_boxes(boxes, self._cleaner, terms)
+            return find_identifying_boxes(boxes, self._cleaner, terms, screen_rows=screen)
 
         return CleaningOptions(judge, rules.mask == "all-text", fixed, decisions)
 

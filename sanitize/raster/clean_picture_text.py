@@ -136,7 +136,8 @@ class PageCleaner:
         page: int,
     ) -> None:
         def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-            return find_identifying_boxes(boxes, self._cleaner, terms)
+            # Nothing tells the device of a picture: any may be a captured screen.
+            return find_identifying_boxes(boxes, self._cleaner, terms, screen_rows=geometry.rows)
 
         rules, limits = self._policy.pixels, self._policy.dicom.limits
         fixed = fixed_areas(rules.regions, "", "", "", geometry)

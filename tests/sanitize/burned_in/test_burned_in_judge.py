@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
+from medsanitize.sanitize.burned_in.device import Device
 
 
 class Names:
@@ -20,8 +22,9 @@ def line(text: str, left: int, top: int, *, width: int = 0, height: int = 12, sc
     return TextBox(left, top, left + (width or 7 * len(text)), top + height, text, score)
 
 
-def chosen(*boxes: TextBox) -> list[str]:
-    return [box.text for box in find_identifying_boxes(boxes, Names(), frozenset({"KOWALSKA"}))]
+def chosen(*boxes: TextBox, screen_rows: int | None = None) -> list[str]:
+    found = find_identifying_boxes(boxes, Names(), frozenset({"KOWALSKA"}), screen_rows=screen_rows)
+    return [box.text for box in found]
 
 
 def test_a_line_with_a_known_name_is_selected_and_its_harmless_neighbor_kept() -> None:
@@ -72,3 +75,47 @@ def test_label_and_letters_of_an_upward_line_are_removed_with_its_name() -> None
     label, name = TextBox(5, 160, 17, 190, "Pat:", 0.9), TextBox(5, 100, 17, 156, "KOWALSKA", 0.9)
     sex = TextBox(5, 78, 17, 88, "F", 0.9)
     assert chosen(sex, name, label) == ["F", "KOWALSKA", "Pat:"]
+
+
+def test_at_the_edges_of_a_screen_only_lines_of_the_machine_stay() -> None:
+    shown = (
+        *(line("WEST", 5, 20), line("MEDICAL", 50, 20), line("11:24:20", 300, 20), line("16cm", 500, 20)),
+        *(line("WEST", 5, 200), line("MI 0.9", 5, 460), line("SIDE", 300, 460)),
+    )
+
+    assert chosen(*shown, screen_rows=480) == ["WEST", "MEDICAL", "11:24:20", "SIDE"]
+    assert chosen(*shown) == []
+
+
+def test_a_setting_in_the_line_of_an_institution_is_removed_with_it() -> None:
+    assert chosen(line("WEST", 5, 20), line("16cm", 40, 20), screen_rows=480) == ["WEST", "16cm"]
+
+
+def test_anatomy_at_the_edge_of_a_screen_is_kept() -> None:
+    assert chosen(line("O", 5, 0, width=400, height=90), line("", 5, 5, width=20), screen_rows=480) == []
+
+
+def test_a_part_of_a_word_is_removed_with_the_rest() -> None:
+    assert chosen(line("WEST", 5, 5), line("KOWALSKA", 34, 5)) == ["WEST", "KOWALSKA"]
+    assert chosen(line("WEST", 5, 5), line("KOWALSKA", 43, 5)) == ["KOWALSKA"]
+
+
+def test_parts_that_identify_only_as_one_word_are_removed() -> None:
+    assert chosen(line("KOWAL", 5, 5), line("SKA", 40, 5)) == ["KOWAL", "SKA"]
+    assert chosen(line("KOWAL", 5, 5), line("SKA", 48, 5)) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "screen"),
+    [
+        (Device(modality="US"), True),
+        (Device(modality="OT", sop_class="1.2.840.10008.5.1.4.1.1.7"), True),
+        (Device(modality="XC", sop_class="1.2.840.10008.5.1.4.1.1.77.1.1"), True),
+        (Device(modality="CT", image_type="DERIVED\\SECONDARY\\SCREEN SAVE"), True),
+        (Device(modality="CR", sop_class="1.2.840.10008.5.1.4.1.1.1"), False),
+        (Device(modality="SM", sop_class="1.2.840.10008.5.1.4.1.1.77.1.6"), False),
+        (Device(), False),
+    ],
+)
+def test_screens_are_recognized_by_modality_class_and_image_type(device: Device, screen: bool) -> None:
+    assert device.is_screen is screen
