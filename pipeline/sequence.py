@@ -63,6 +63,7 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
             dicom.options.clean_pixel_data,
             policy.pixels.faces,
             cost_weights(policy),
+            policy.pixels.readers,
         ),
         ConflictsStage(policy.deduplicate.bytes),
         audit,

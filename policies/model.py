@@ -269,6 +269,9 @@ class Pixels(Section):
     known_devices: bool = True
     """Whether the areas into which the built-in table says that a device writes text are blanked, whatever is
     read there, and its images are read without regard to ``search``."""
+    readers: Annotated[tuple[Literal["rapidocr", "tesseract"], ...], Field(min_length=1)] = ("rapidocr",)
+    """Programs that read the text of pixels. With ``[rapidocr, tesseract]``, text stays only if both read the
+    same; Tesseract and its data of the scripts must be installed."""
     lossy: Literal["decompress", "quarantine"] = "decompress"
     """Lossy frames that cannot be edited in place: ``decompress`` stores the decoded samples without further
     loss; ``quarantine`` quarantines the object."""

@@ -26,6 +26,7 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
         _anonymous,
         _dates,
         _faces,
+        _readers,
         _macro,
         _overrides,
         _site_lists,
@@ -144,6 +145,14 @@ def _faces(draft: Draft) -> Iterator[Problem]:
             f"clean_recognizable_visual_features is not met by pixels.faces: {faces}",
             "Write pixels.faces: deface, or quarantine, or clean_recognizable_visual_features: false",
         )
+
+
+def _readers(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("pixels", "readers")
+    readers = draft.items(*path)
+    if readers and readers not in (["rapidocr"], ["rapidocr", "tesseract"]):
+        what = "pixels.readers must begin with rapidocr, which finds the text, and name no reader twice"
+        yield draft.problem(path, what, "Write [rapidocr], or [rapidocr, tesseract]")
 
 
 def _macro(draft: Draft) -> Iterator[Problem]:

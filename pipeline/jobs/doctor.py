@@ -34,6 +34,7 @@ _MIN_FREE_BYTES: Final = 2**30
 _EARLIEST_CLOCK: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _PROGRAMS: Final = {
     "java": "Spark",
+    "tesseract": "the second reader of text in pixels",
     "dciodvfy": "the tests of released DICOM objects",
     "chromium": "the tests of pages",
     "Orthanc": "the tests of PACS",

@@ -74,6 +74,14 @@ def check_extras(policy: Policy) -> None:
             f"The policy needs the extra '{extra}', which is not installed",
             f"Install it with: pip install 'medsanitize[{extra}]'",
         )
+    if "pixels" in extras and "tesseract" in policy.pixels.readers:
+        from medsanitize.sanitize.burned_in.second_reader import is_installed
+
+        if not is_installed():
+            raise UsageError(
+                "pixels.readers: the program tesseract, or its data for Latin script, is not installed",
+                "Install tesseract-ocr and tesseract-ocr-script-latn, or write readers: [rapidocr]",
+            )
     if "text" in extras:
         from medsanitize.sanitize.text.ner import lacks_transformers, model_folder
 

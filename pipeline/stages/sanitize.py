@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import mmap
 import os
 from collections.abc import Iterable, Sequence
@@ -72,6 +73,7 @@ class SanitizeStage(Stage):
     clean_pixel_data: bool
     faces: FacesAction
     weights: CostWeights
+    readers: tuple[str, ...] = ("rapidocr",)
 
     name: ClassVar = "sanitize"
     phase: ClassVar[Phase] = "objects"
@@ -95,7 +97,7 @@ class SanitizeStage(Stage):
         """Decide the gates on objects to release, burned-in text and review by a person."""
         return (
             released_gate(judged.state),
-            burned_in_gate(judged.tally, clean_pixel_data=self.clean_pixel_data),
+            burned_in_gate(judged.tally, clean_pixel_data=self.clean_pixel_data, readers=self.readers),
             review_gate(judged.state),
         )
 
@@ -155,17 +157,32 @@ def released_gate(state: State) -> GateSummary:
     return GateSummary("objects to release", "failed", "No object is left to release.")
 
 
-def burned_in_gate(tally: Tally, *, clean_pixel_data: bool) -> GateSummary:
+def burned_in_gate(
+    tally: Tally, *, clean_pixel_data: bool, readers: Sequence[str] = ("rapidocr",)
+) -> GateSummary:
     """Decide the gate ``burned-in text`` from the checks of the released objects."""
     name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
     if not clean_pixel_data:
         detail = f"Pixels were not read for text: {unread} released objects may show some."
         return GateSummary(name, "not_run", detail)
-    detail = f"{tally.checks['pixels']['passed']} objects were read for text, {tally.regions} areas blanked."
+    read, named = tally.checks["pixels"]["passed"], " and ".join(map(_with_version, readers))
+    detail = f"{read} objects were read for text by {named}, {tally.regions} areas blanked."
     if unread:
         detail += f" {unread} released objects that may show text were not read."
         return GateSummary(name, "flagged", detail)
     return GateSummary(name, "passed", detail)
+
+
+def _with_version(reader: str) -> str:
+    """Name of a reader of text with the version that is installed here."""
+    if reader == "tesseract":
+        from medsanitize.sanitize.burned_in.second_reader import version
+
+        return f"Tesseract {version()}".strip()
+    try:
+        return f"RapidOCR {importlib.metadata.version(reader)}"
+    except importlib.metadata.PackageNotFoundError:
+        return "RapidOCR"
 
 
 def review_gate(state: State) -> GateSummary:

@@ -31,6 +31,9 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import ReviewItem
 
+Confirm = Callable[[TextBox, Picture], bool]
+"""Whether a second reader reads the same in a rendering."""
+
 Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 """Returns those of the lines of one rendering that identify a person."""
 
@@ -87,12 +90,15 @@ class CleaningOptions:
         Areas to blank in every frame, regardless of their content.
     decisions : tuple of ReviewDecision
         Decisions of the review on this object.
+    confirms : callable, optional
+        A line that it does not confirm counts as unread.
     """
 
     judge: Judge
     everything: bool = False
     fixed: tuple[Area, ...] = ()
     decisions: tuple[ReviewDecision, ...] = ()
+    confirms: Confirm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +262,7 @@ class _FrameCleaner:
                 chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
-            harmless = [tuple(box for box in lane if self.is_harmless(box, chosen)) for lane in lanes]
+            harmless = [self.acquitted(*one, chosen) for one in zip(pictures, lanes, strict=True)]
             unread = [mark for mark in self.unread(pictures, harmless, areas) if not self.is_kept(mark)]
             self.own.append(merge_areas([*areas, *map(_bounds, unread)]))
             self.marks.append(tuple(unread))
@@ -316,6 +322,14 @@ class _FrameCleaner:
         if self.seen_lines is None or not np.array_equal(self.seen_lines[0], picture):
             self.seen_lines = picture, find_lines(picture)
         return self.seen_lines[1]
+
+    def acquitted(
+        self, picture: Picture, lane: tuple[TextBox, ...], chosen: Sequence[TextBox]
+    ) -> tuple[TextBox, ...]:
+        """Return the lines of one rendering that stay, as all readers confirm."""
+        confirms = self.order.confirms
+        mine = tuple(box for box in lane if self.is_harmless(box, chosen))
+        return mine if confirms is None else tuple(box for box in mine if confirms(box, picture))
 
     def is_harmless(self, box: TextBox, chosen: Sequence[TextBox]) -> bool:
         """Return whether a line was read with certainty and stays."""

@@ -11,6 +11,7 @@ from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 from medsanitize.sanitize.burned_in.clean import CleanedFrames, CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.device import Device
 from medsanitize.sanitize.burned_in.ocr import TextReader
+from medsanitize.sanitize.burned_in.second_reader import confirmation
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.dicom.assemble import put_element, raw_value
 from medsanitize.sanitize.dicom.display_attributes import read_palette, ultrasound_regions
@@ -141,7 +142,7 @@ class PixelCleaner:
         def judge(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
             return find_identifying_boxes(boxes, self._cleaner, terms, screen_rows=screen)
 
-        return CleaningOptions(judge, rules.mask == "all-text", fixed, decisions)
+        return CleaningOptions(judge, rules.mask == "all-text", fixed, decisions, confirmation(rules))
 
 
 def _really(geometry: Geometry, tag: int) -> Geometry:

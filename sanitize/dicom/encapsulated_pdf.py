@@ -11,6 +11,7 @@ from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.review_images import frame_location
+from medsanitize.sanitize.burned_in.second_reader import confirmation
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.dicom.assemble import put_element
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
@@ -92,7 +93,8 @@ def rebuild_document(
         return find_identifying_boxes(boxes, cleaner, terms)
 
     # The pages become frames of one image, so that they are cleaned and verified like any image.
-    order = CleaningOptions(judge, policy.pixels.mask == "all-text", (), (*decisions, *named))
+    rules = policy.pixels
+    order = CleaningOptions(judge, rules.mask == "all-text", (), (*decisions, *named), confirmation(rules))
     image = ImageFrames(stored, _NATIVE, geometry)
     cleaned = clean_frames(image, order, reader, decompress=False, most_bytes=limits.inflated_bytes)
     pictures = [_page(stored, geometry, number, page.picture) for number, page in enumerate(pages)]

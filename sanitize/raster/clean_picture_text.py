@@ -14,6 +14,7 @@ from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
+from medsanitize.sanitize.burned_in.second_reader import confirmation
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
@@ -141,7 +142,7 @@ class PageCleaner:
 
         rules, limits = self._policy.pixels, self._policy.dicom.limits
         fixed = fixed_areas(rules.regions, "", "", "", geometry)
-        order = CleaningOptions(judge, rules.mask == "all-text", fixed, decisions)
+        order = CleaningOptions(judge, rules.mask == "all-text", fixed, decisions, confirmation(rules))
         image = ImageFrames(stored, syntax, geometry)
         cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)
         found.regions += cleaned.regions

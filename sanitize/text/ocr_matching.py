@@ -113,6 +113,17 @@ def find_ocr_variants(text: str, known: tuple[Skeleton, ...], dates: frozenset[D
             yield TextCut(found.start() + start, found.start() + end, "known-date")
 
 
+def skeleton_of(text: str) -> str:
+    """Return a text reduced to letters and digits of which look-alikes are equal.
+
+    Examples
+    --------
+    >>> skeleton_of("GAlN 10") == skeleton_of("gain l0")
+    True
+    """
+    return _reduced(text)[0]
+
+
 def _errors(size: int, number: bool) -> int:
     # Fewer for numbers: any digit may follow another, so that wrong ones match by chance more often.
     if number:

@@ -157,7 +157,7 @@ def test_unknown_action() -> None:
     ("more", "line", "column", "message", "remedy"),
     [
         ("pixel: {}", 8, 1, "The key 'pixel' is unknown", "Did you mean 'pixels'?"),
-        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, known_devices, lossy, faces"),
+        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, known_devices, readers, lossy, faces"),
         ("dicom: {options: {retain_uid: true}}", 8, 19, "The key 'retain_uid' is unknown", "Did you mean 'retain_uids'?"),
         ("engine: {workers: 2.5}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
         ("engine: {workers: '2'}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
@@ -171,6 +171,7 @@ def test_unknown_action() -> None:
         ("exclude: ~/a.csv", 8, 10, "Paths are not expanded: ~ does not mean the home folder here", "Write the full path"),
         ("exclude: s3://a/b", 8, 10, "A path must be local", "Mount the store, or copy its objects to a folder"),
         ('exclude: "a\\0b"', 8, 10, "The path holds a control character", "Rename the file or folder"),
+        ("pixels: {readers: [tesseract]}", 8, 19, "pixels.readers must begin with rapidocr, which finds the text, and name no reader twice", "Write [rapidocr], or [rapidocr, tesseract]"),
         ("pixels: {at_risk: keep}", 8, 19, "pixels.at_risk has an invalid value", "Write release or quarantine"),
         ("tables: {a: b}", 8, 9, "tables has an invalid value", "Write a list, as in [a, b]"),
         ("tables: [{name: a, file: b}]", 8, 10, "The key 'tables.1.patient' is missing", "Add patient and its value"),

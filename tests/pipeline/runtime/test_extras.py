@@ -102,6 +102,16 @@ def test_a_cluster_engine_requires_its_library(
         check_extras(make_policy("ps3.15-basic", engine={"kind": "ray"}))
 
 
+def test_the_second_reader_requires_its_program(
+    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    policy = make_policy("research", pixels={"readers": ["rapidocr", "tesseract"]})
+
+    with pytest.raises(UsageError, match="tesseract"):
+        check_extras(policy)
+
+
 def test_a_headers_only_policy_requires_no_extra(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,17 @@ def policy(preset: str) -> Policy:
         "inputs: [./in]\noutput: ./out\nstate: ./state\nkeys: {file: ./key}\n"
     )
     return loads(text, base=Path("/project"))
+
+
+def test_the_gate_names_the_readers_with_their_versions() -> None:
+    tally = Tally(regions=2)
+    tally.checks["pixels"].update({"passed": 5})
+
+    one = burned_in_gate(tally, clean_pixel_data=True).detail
+    two = burned_in_gate(tally, clean_pixel_data=True, readers=("rapidocr", "tesseract")).detail
+
+    assert re.fullmatch(r"5 objects were read for text by RapidOCR[ \d.]*, 2 areas blanked\.", one)
+    assert re.search(r"by RapidOCR[ \d.]* and Tesseract[ \d.]*, 2 areas", two)
 
 
 @pytest.mark.parametrize(

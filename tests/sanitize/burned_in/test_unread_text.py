@@ -42,12 +42,18 @@ def covered(areas: tuple[tuple[int, int, int, int], ...], shape: tuple[int, ...]
     return mask
 
 
-def cleaned(picture: Picture, reader: Any, identifying: Callable[..., Any] = lambda _: ()) -> Picture:
+def cleaned(
+    picture: Picture,
+    reader: Any,
+    identifying: Callable[..., Any] = lambda _: (),
+    confirms: Callable[..., bool] | None = None,
+) -> Picture:
     geometry = Geometry(*picture.shape, 1, 1, 8, 8, 7, False, "MONOCHROME2")
     pixels = WrittenPixels([b"head", picture.tobytes()], [], 0, PIXEL_DATA)
     syntax = TRANSFER_SYNTAXES["1.2.840.10008.1.2.1"]
     image = ImageFrames(StoredFrames(b"", pixels, EXPLICIT_LITTLE, syntax, geometry), syntax, geometry)
-    clean_frames(image, CleaningOptions(identifying), reader, decompress=True, most_bytes=1 << 20)
+    options = CleaningOptions(identifying, confirms=confirms)
+    clean_frames(image, options, reader, decompress=True, most_bytes=1 << 20)
     return np.frombuffer(image.stored.released(0), np.uint8).reshape(picture.shape)
 
 
@@ -171,6 +177,17 @@ def test_unread_text_is_blanked_and_read_text_is_kept() -> None:
 
     harmless = _Reader(TextBox(60, 180, 340, 220, NAME, 0.99))
     assert np.array_equal(cleaned(picture, harmless), picture)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_read_text_stays_only_if_the_second_reader_confirms_it(agrees: bool) -> None:
+    picture, letters = drawn(NAME)
+    reader = _Reader(TextBox(60, 180, 340, 220, NAME, 0.99))
+
+    released = cleaned(picture, reader, confirms=lambda *_: agrees)
+
+    assert np.array_equal(released, picture) is agrees
+    assert (len(np.unique(released[letters])) == 1) is not agrees
 
 
 def test_a_word_of_which_a_part_identifies_is_blanked_whole() -> None:
