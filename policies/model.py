@@ -260,7 +260,8 @@ class Pixels(Section):
     """Objects at risk of burned-in text while ``clean_pixel_data`` is off: ``release`` publishes them, marked
     as not checked."""
     search: Literal["at-risk", "every-image"] = "at-risk"
-    """Which objects are searched for text when ``clean_pixel_data`` is on."""
+    """Which objects are searched for text when ``clean_pixel_data`` is on: those whose header indicates a
+    risk; or every image, except computed objects (segmentations, parametric maps, dose) and slide tissue."""
     mask: Literal["identifying", "all-text", "outside-ultrasound-regions"] = "identifying"
     """What is blanked: identifying text boxes; all text boxes; or, if an object declares ultrasound regions,
     everything outside them (otherwise identifying text boxes)."""

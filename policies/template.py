@@ -148,7 +148,7 @@ keys:
 # it: objects at risk are quarantined or released (marked as not checked).
 #pixels:
 #  at_risk: quarantine
-#  search: every-image
+#  search: at-risk
 #  mask: all-text
 #  regions:
 #    - {{manufacturer: "ACME", modality: US, rows: 600, columns: 800, boxes: [[0, 0, 800, 40]]}}

@@ -39,7 +39,14 @@ def covered_fraction(one: Area, other: Area) -> float:
 def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
     """Sort areas and remove those that are inside another one."""
     unique = sorted(set(areas))
-    return tuple(one for one in unique if not any(other != one and is_inside(one, other) for other in unique))
+    if not unique:
+        return ()
+    left, top, right, bottom = np.array(unique).T
+    inside = [
+        ((left <= one[0]) & (top <= one[1]) & (right >= one[2]) & (bottom >= one[3])).sum() > 1
+        for one in unique
+    ]
+    return tuple(one for one, within in zip(unique, inside, strict=True) if not within)
 
 
 def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:

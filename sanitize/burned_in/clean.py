@@ -11,11 +11,13 @@ from medsanitize.sanitize.burned_in.areas import RepeatedAreas, covered_fraction
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.codes import find_codes
+from medsanitize.sanitize.burned_in.find_text import changed_pixels, read_again
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
-from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame
+from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame, stored_gray
 from medsanitize.sanitize.burned_in.review_images import MOST, ReviewImages, residual_text_item
-from medsanitize.sanitize.burned_in.strokes import StrokeLine, find_lines
+from medsanitize.sanitize.burned_in.strokes import find_lines
+from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.burned_in.write_back import (
     NotEditableInPlace,
@@ -30,6 +32,7 @@ from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import ReviewItem
+from numpy.typing import NDArray
 
 Confirm = Callable[[TextBox, Picture], bool]
 """Whether a second reader reads the same in a rendering."""
@@ -40,15 +43,23 @@ Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
 _LOCATION = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
 # Covered fraction from which two boxes are one line.
 _SAME = 0.7
-# Most letters of a fragment, and its least certainty.
+# Most letters of a fragment.
 _FEW = 3
-_SOMETHING = 0.5
-# Least letters of unread text in a rendering that amplifies noise.
-_SEVERAL = 6
 # Largest part of a frame that is blanked as unread text: more may be anatomy.
 _MOST_UNREAD = 0.4
-# Certainty from which a line is read beyond doubt.
+# Part of a code from which a harmless line covers it.
+_TEXT = 0.4
+# Certainty from which a line is read beyond doubt, and from which a harmless reading acquits what is there.
 _SURE = 0.9
+_ACQUITTED = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Stored gray values of a frame, and its text map."""
+
+    values: NDArray[np.float32]
+    chances: Chances
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +82,14 @@ class ImageFrames:
 
     def pictures(self, samples: Samples, frame: bytes) -> list[Picture]:
         """Render samples that were decoded from ``frame`` or replace it."""
-        return render_frame(
-            samples, self.geometry, color_model(frame, self.syntax, self.geometry), self.palette
-        )
+        return render_frame(samples, *self._shown_as(frame))
+
+    def gray(self, samples: Samples, frame: bytes) -> NDArray[np.float32]:
+        """Return the stored gray values of samples that were decoded from ``frame`` or replace it."""
+        return stored_gray(samples, *self._shown_as(frame))
+
+    def _shown_as(self, frame: bytes) -> tuple[Geometry, str, Palette | None]:
+        return self.geometry, color_model(frame, self.syntax, self.geometry), self.palette
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +232,8 @@ class _FrameCleaner:
         Areas to blank in each frame.
     marks : list of tuple of TextBox
         Codes and unread text in each frame, with their margins.
+    lanes : list of Lanes
+        Text of each frame before blanking.
     plain : list of tuple of TextBox
         Harmless legible lines of each frame.
     repeated : RepeatedAreas
@@ -224,9 +242,7 @@ class _FrameCleaner:
     review_images : ReviewImages
     shown : dict
         Number of a frame (from 1) -> rendering after blanking.
-    checks : FrameTextReader or None
-        Reads the blanked frames.
-    judged, seen_near, seen_lines
+    judged, found
         Caches.
     """
 
@@ -238,47 +254,56 @@ class _FrameCleaner:
     everything: bool
     own: list[tuple[Area, ...]] = field(default_factory=list)
     marks: list[tuple[TextBox, ...]] = field(default_factory=list)
+    lanes: list[Lanes] = field(default_factory=list)
     plain: list[tuple[TextBox, ...]] = field(default_factory=list)
     repeated: RepeatedAreas = field(default_factory=RepeatedAreas)
     used: set[Area] = field(default_factory=set)
     review_images: ReviewImages = field(default_factory=ReviewImages)
     shown: dict[int, Picture] = field(default_factory=dict)
-    checks: FrameTextReader | None = None
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
-    seen_near: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
-    seen_lines: tuple[Picture, tuple[StrokeLine, ...]] | None = None
+    found: _Shown | None = None
 
     def look(self) -> None:
         """Read all frames and determine what to blank in each."""
         readings = FrameTextReader(self.reader)
         for index in range(self.image.geometry.frames):
             frame = self.image.stored.frame(index)
-            pictures = self.image.pictures(self.image.samples(frame), frame)
-            lanes = readings.read(pictures)
+            samples = self.image.samples(frame)
+            pictures = self.image.pictures(samples, frame)
+            shown = self.find(self.image.gray(samples, frame))
+            lanes = readings.read(pictures, shown.chances)
             chosen = self.chosen(lanes)
-            if not (self.order.everything or self.everything):
-                shown = enumerate(zip(pictures, lanes, strict=True))
-                near = [self.beside(*one, chosen, first=not number) for number, one in shown]
-                chosen += [box for boxes in near for box in boxes if not self.is_kept(box)]
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
-            harmless = [self.acquitted(*one, chosen) for one in zip(pictures, lanes, strict=True)]
-            unread = [mark for mark in self.unread(pictures, harmless, areas) if not self.is_kept(mark)]
+            harmless = [
+                box
+                for one in zip(pictures, lanes, strict=True)
+                for box in self.acquitted(*one, chosen)
+                if not any(_is_same_word(box, other) for other in chosen)
+            ]
+            unread = [
+                mark for mark in self.unread(pictures, shown, harmless, areas) if not self.is_kept(mark)
+            ]
             self.own.append(merge_areas([*areas, *map(_bounds, unread)]))
             self.marks.append(tuple(unread))
+            self.lanes.append(lanes)
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
             self.plain.append(tuple(stay))
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
                     self.review_images.note(index + 1, box, picture, blanked=box in chosen)
-            for mark in unread:
+            for mark in unread if pictures else ():
                 self.review_images.note(index + 1, mark, pictures[0], blanked=True)
             if self.image.geometry.frames > 1 and pictures:
                 for area in self.own[-1]:
                     self.repeated.add(area, pictures[0])
 
     def unread(
-        self, pictures: Sequence[Picture], harmless: Sequence[Sequence[TextBox]], areas: Sequence[Area]
+        self,
+        pictures: Sequence[Picture],
+        shown: _Shown,
+        harmless: Sequence[TextBox],
+        areas: Sequence[Area],
     ) -> list[TextBox]:
         """Return the areas, with their margin, of codes and of text that was not read with certainty.
 
@@ -286,8 +311,10 @@ class _FrameCleaner:
         ----------
         pictures : sequence of arrays of uint8, shape (rows, columns)
             Renderings of one frame.
-        harmless : sequence of sequence of TextBox
-            Lines of each rendering that were read with certainty and do not identify.
+        shown : _Shown
+            Where the frame shows text.
+        harmless : sequence of TextBox
+            Lines that were read with certainty and do not identify.
         areas : sequence of Area
             Areas that are blanked anyway; words that they cut are completed.
 
@@ -297,16 +324,15 @@ class _FrameCleaner:
             ``burned-in-text-unread`` if blanking would take too much of the frame.
         """
         shape = (self.image.geometry.rows, self.image.geometry.columns)
-        acquitted = [box for lane in harmless for box in lane]
         codes: list[Area] = []
-        texts: list[Area] = []
         for number, picture in enumerate(pictures):
             # Later renderings amplify noise, which may look like a pattern, but never decodes.
             codes += find_codes(picture, patterns=not number)
-            lines = self.lines(picture)
-            if number:
-                lines = tuple(line for line in lines if len(line.letters) >= _SEVERAL and line.is_regular)
-            texts += unread_areas(lines, acquitted, [*areas, *codes], shape)
+        # Small letters may look like the modules of a code; what was read as text is none.
+        codes = [
+            one for one in codes if not any(covered_fraction(one, _bounds(box)) >= _TEXT for box in harmless)
+        ]
+        texts = unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])
         if texts:
             mask = np.zeros(shape, bool)
             for left, top, right, bottom in texts:
@@ -317,11 +343,11 @@ class _FrameCleaner:
                 raise Quarantined("burned-in-text-unread", "pixels")
         return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
 
-    def lines(self, picture: Picture) -> tuple[StrokeLine, ...]:
-        """`find_lines`; the last result is cached, since frames of a loop may be equal."""
-        if self.seen_lines is None or not np.array_equal(self.seen_lines[0], picture):
-            self.seen_lines = picture, find_lines(picture)
-        return self.seen_lines[1]
+    def find(self, values: NDArray[np.float32]) -> _Shown:
+        """Find where a frame shows text; the last result is cached, since frames of a loop may be equal."""
+        if self.found is None or not np.array_equal(self.found.values, values):
+            self.found = _Shown(values, text_chances(values))
+        return self.found
 
     def acquitted(
         self, picture: Picture, lane: tuple[TextBox, ...], chosen: Sequence[TextBox]
@@ -334,37 +360,7 @@ class _FrameCleaner:
     def is_harmless(self, box: TextBox, chosen: Sequence[TextBox]) -> bool:
         """Return whether a line was read with certainty and stays."""
         everything = self.order.everything or self.everything
-        return box.score >= LEGIBLE and box not in chosen and (not everything or self.is_kept(box))
-
-    def beside(
-        self, picture: Picture, lane: tuple[TextBox, ...], lines: Sequence[TextBox], *, first: bool
-    ) -> list[TextBox]:
-        """Find identifying text around chosen lines that the first reading missed.
-
-        Parameters
-        ----------
-        picture : array of uint8, shape (rows, columns)
-        lane : tuple of TextBox
-            All lines of this rendering.
-        lines : sequence of TextBox
-            Chosen lines of all renderings.
-        first : bool
-            Whether this is the first rendering.
-        """
-        chosen = tuple(box for box in lane if box in lines)
-        near = self.near(picture, chosen) if chosen else ()
-        new = tuple(box for box in near if not any(is_inside(_bounds(box), self.grown(one)) for one in lane))
-        # Renderings other than the first amplify noise, in which single letters are often found.
-        new = tuple(box for box in new if first or not _is_speck(box))
-        identify = set(self.judge(lane + new))
-        touched = [self.grown(box) for box in (*chosen, *new) if box in identify]
-        return [box for box in new if box in identify or _is_scrap(box, touched)]
-
-    def near(self, picture: Picture, chosen: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
-        """Read the surroundings of lines; cached, since frames of a loop have the same lines."""
-        if chosen not in self.seen_near:
-            self.seen_near[chosen] = self.reader.read_closely(picture, chosen)
-        return self.seen_near[chosen]
+        return box.score >= _ACQUITTED and box not in chosen and (not everything or self.is_kept(box))
 
     def any_area(self) -> bool:
         """Return whether any frame has an area to blank."""
@@ -435,17 +431,18 @@ class _FrameCleaner:
             areas += self.repeated.seen_in(before[0])
         if not areas:
             return None
-        self.checks = self.checks or FrameTextReader(self.reader)
         # Blanking changes the range of the rendering, which may reveal text: it is blanked in a second
         # attempt.
         for _ in range(2):
             areas = list(merge_areas(areas))
             new = write(frame, areas)
-            pictures = image.pictures(new[1], frame)
-            # Inside blanked areas, a line can only be a leftover of the previously read frame.
-            found = self.left(index, self.checks.read(pictures))
+            pictures, shown = image.pictures(new[1], frame), self.find(image.gray(new[1], frame))
+            found = self.left(index, self.read_blanked(index, before, pictures, shown))
+            # What was read inside a blanked area can only be what the first reading found there.
             left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
-            left += [mark for mark in self.marks_left(index, pictures) if not self.is_covered(mark, areas)]
+            left += [
+                mark for mark in self.marks_left(index, pictures, shown) if not self.is_covered(mark, areas)
+            ]
             if not left:
                 self.used.update(areas)
                 if before:
@@ -456,8 +453,24 @@ class _FrameCleaner:
             shape = (image.geometry.rows, image.geometry.columns)
             # Twice the margin, since the first attempt may have left a part of the line.
             areas += [_bounds(area_to_blank(area_to_blank(box, shape), shape)) for box in left]
-        shown = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
-        raise Quarantined("burned-in-text-remains", "pixels", shown)
+        items = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
+        raise Quarantined("burned-in-text-remains", "pixels", items)
+
+    def read_blanked(
+        self, index: int, before: Sequence[Picture], after: Sequence[Picture], shown: _Shown
+    ) -> Lanes:
+        """Read what changed in the renderings of a frame; the rest was read before."""
+        lanes = []
+        for number, picture in enumerate(after):
+            if number < len(before) and number < len(self.lanes[index]):
+                differs = changed_pixels(before[number], picture)
+                lane = self.lanes[index][number]
+                lanes.append(
+                    read_again(self.reader, picture, shown.chances, differs, lane) if differs.any() else lane
+                )
+            else:
+                lanes.append(self.reader.read(picture, shown.chances))
+        return tuple(lanes)
 
     def left(self, index: int, lanes: Lanes) -> list[TextBox]:
         """Return the lines that identify after blanking.
@@ -472,13 +485,16 @@ class _FrameCleaner:
             if not self.is_kept(box) and not self.was_plain(index, box)
         ]
 
-    def marks_left(self, index: int, pictures: Sequence[Picture]) -> list[TextBox]:
+    def marks_left(self, index: int, pictures: Sequence[Picture], shown: _Shown) -> list[TextBox]:
         """Return codes, and letters that were to be blanked, in a frame after blanking."""
         found = [area for number, one in enumerate(pictures) for area in find_codes(one, patterns=not number)]
         marks = [_bounds(mark) for mark in self.marks[index]]
-        # Strokes elsewhere are harmless text, or the ground between blanked areas.
-        for line in self.lines(pictures[0]) if marks and pictures else ():
-            found += [one for one in line.letters if any(is_inside(one, mark) for mark in marks)]
+        # Letters elsewhere are harmless text; what is of one value inside a mark is blanked.
+        for line in find_lines(shown.values, shown.chances) if marks else ():
+            for one in line.letters:
+                ink = shown.values[one[1] : one[3], one[0] : one[2]]
+                if any(is_inside(one, mark) for mark in marks) and ink.size and float(np.ptp(ink)) > 0:
+                    found.append(one)
         return [TextBox(*area, "", 0.0) for area in found]
 
     def is_covered(self, mark: TextBox, areas: Sequence[Area]) -> bool:
@@ -502,6 +518,15 @@ def _bounds(box: TextBox) -> Area:
     return box.left, box.top, box.right, box.bottom
 
 
+def _is_same_word(box: TextBox, other: TextBox) -> bool:
+    """Whether two boxes touch end to end: no gap of a space's width divides a word."""
+    shared = min(box.bottom, other.bottom) - max(box.top, other.top)
+    along = min(box.right, other.right) - max(box.left, other.left)
+    if box.bottom - box.top > box.right - box.left:
+        shared, along = along, shared
+    return along >= 0 and 2 * shared > min(box.height, other.height)
+
+
 def _is_speck(box: TextBox) -> bool:
     """Whether a box has a few letters at most, read with low certainty."""
     return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
@@ -511,12 +536,6 @@ def _is_part(box: TextBox, line: TextBox) -> bool:
     """Whether the letters of a box are a substring of those of a line that was read with certainty."""
     part, whole = ("".join(filter(str.isalnum, one.text)).casefold() for one in (box, line))
     return line.score >= _SURE and part in whole
-
-
-def _is_scrap(box: TextBox, areas: Sequence[Area]) -> bool:
-    """Whether a box has a few letters at most and touches one of the areas."""
-    few = sum(letter.isalnum() for letter in box.text) <= _FEW and box.score >= _SOMETHING
-    return few and any(covered_fraction(_bounds(box), area) > 0 for area in areas)
 
 
 def _decided(decisions: Sequence[ReviewDecision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:

@@ -16,13 +16,17 @@ _OVERLAP = 4
 _PLAIN = 24
 
 
-def text_tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
+def text_tiles(
+    picture: NDArray[np.uint8], where: NDArray[np.bool_] | None = None
+) -> Iterator[tuple[slice, slice]]:
     """Return overlapping tiles that contain all possible glyphs of an image, and some background.
 
     Parameters
     ----------
     picture : array of uint8, shape (rows, columns)
         Both sides must be multiples of `BLOCK`.
+    where : array of bool, shape (rows / BLOCK, columns / BLOCK), optional
+        Blocks that may contain text; the others need not be in a tile.
 
     Yields
     ------
@@ -30,14 +34,25 @@ def text_tiles(picture: NDArray[np.uint8]) -> Iterator[tuple[slice, slice]]:
         Rows and columns of a tile with at most 1024 x 1024 pixels, not necessarily square.
     """
     marked = _marked(picture)
-    if not marked.any():
-        return
-    top, bottom = _extent(np.flatnonzero(marked.any(axis=1)), len(marked))
-    left, right = _extent(np.flatnonzero(marked.any(axis=0)), marked.shape[1])
-    for first, last in _spans(top, bottom, _SIDE**2 // (right - left)):
-        for begin, end in _spans(left, right, _SIDE**2 // (last - first)):
-            if marked[first:last, begin:end].any():
-                yield slice(BLOCK * first, BLOCK * last), slice(BLOCK * begin, BLOCK * end)
+    if where is not None:
+        marked &= where
+    for part in _apart(marked):
+        top, bottom = _extent(np.flatnonzero(part.any(axis=1)), len(part))
+        left, right = _extent(np.flatnonzero(part.any(axis=0)), part.shape[1])
+        for first, last in _spans(top, bottom, _SIDE**2 // (right - left)):
+            for begin, end in _spans(left, right, _SIDE**2 // (last - first)):
+                if part[first:last, begin:end].any():
+                    yield slice(BLOCK * first, BLOCK * last), slice(BLOCK * begin, BLOCK * end)
+
+
+def _apart(marked: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """Groups of blocks that are at least two blocks apart: the blocks between them need not be looked at."""
+    import cv2
+
+    joined = cv2.dilate(marked.astype(np.uint8), np.ones((3, 3), np.uint8))
+    count, labels = cv2.connectedComponents(joined, connectivity=8)
+    for label in range(1, count):
+        yield marked & (labels == label)
 
 
 def _marked(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:

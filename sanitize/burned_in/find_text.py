@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader, is_known_patch
+from medsanitize.sanitize.burned_in.text_map import CELL, Chances
 from numpy.typing import NDArray
 
 # Pixels around a change that are read again, for the letters to which it belongs.
@@ -17,7 +18,7 @@ _CHANGED = 6
 _MOST = 0.6
 
 
-def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[TextBox, ...]]:
+def read_frames(reader: TextReader, frames: Iterable[tuple[Frame, Chances]]) -> Iterator[tuple[TextBox, ...]]:
     """Read every frame of an object.
 
     The first frame is read completely. In later frames only the area around all changes is read, with the
@@ -26,8 +27,8 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
     Parameters
     ----------
     reader : TextReader
-    frames : iterable of arrays of uint8, shape (rows, columns)
-        In order; after a change of shape a frame is read completely.
+    frames : iterable of (array of uint8, shape (rows, columns), Chances)
+        Frames in order, with their text maps; after a change of shape a frame is read completely.
 
     Yields
     ------
@@ -36,16 +37,21 @@ def read_frames(reader: TextReader, frames: Iterable[Frame]) -> Iterator[tuple[T
     """
     seen: Frame | None = None
     boxes: tuple[TextBox, ...] = ()
-    for frame in frames:
+    for frame, chances in frames:
         if seen is None or seen.shape != frame.shape:
-            seen, boxes = frame.copy(), reader.read(frame)
+            seen, boxes = frame.copy(), reader.read(frame, chances)
         else:
-            differs = np.maximum(seen, frame) - np.minimum(seen, frame) > _CHANGED
+            differs = changed_pixels(seen, frame)
             if differs.any():
-                boxes = _reread(reader, frame, differs, boxes)
+                boxes = read_again(reader, frame, chances, differs, boxes)
                 # Only the changed pixels, so that slow changes add up until they are read.
                 seen[differs] = frame[differs]
         yield boxes
+
+
+def changed_pixels(before: Frame, after: Frame) -> NDArray[np.bool_]:
+    """Return the pixels of two frames that differ by more than noise."""
+    return np.asarray(np.maximum(before, after) - np.minimum(before, after) > _CHANGED)
 
 
 def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
@@ -60,19 +66,41 @@ def _area(differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]) -> Bounds:
         for box in boxes:
             if _meets(box, area):
                 area = _joined(area, (box.left, box.top, box.right, box.bottom))
-    left, top, right, bottom = max(0, area[0]), max(0, area[1]), min(columns, area[2]), min(rows, area[3])
+    left, top = (max(0, side) // CELL * CELL for side in area[:2])
+    right, bottom = min(columns, area[2]), min(rows, area[3])
     if (right - left) * (bottom - top) > _MOST * differs.size:
         return 0, 0, columns, rows
     return left, top, right, bottom
 
 
-def _reread(
-    reader: TextReader, frame: Frame, differs: NDArray[np.bool_], boxes: tuple[TextBox, ...]
+def read_again(
+    reader: TextReader,
+    frame: Frame,
+    chances: Chances,
+    differs: NDArray[np.bool_],
+    boxes: tuple[TextBox, ...],
 ) -> tuple[TextBox, ...]:
-    """The text of the frame: unchanged lines, and newly read lines in the changed area."""
+    """Read a frame of which only some pixels changed since it was read.
+
+    Parameters
+    ----------
+    reader : TextReader
+    frame : array of uint8, shape (rows, columns)
+    chances : Chances
+        Text map of the frame.
+    differs : array of bool, shape (rows, columns)
+        Pixels that changed.
+    boxes : tuple of TextBox
+        The text before the change.
+
+    Returns
+    -------
+    tuple of TextBox
+        Unchanged lines, and newly read lines in the changed area.
+    """
     kept = [box for box in boxes if not differs[box.top : box.bottom, box.left : box.right].any()]
     known = [(box.left, box.top, box.right, box.bottom) for box in kept]
-    for box in reader.read_changes(frame, _area(differs, boxes), differs):
+    for box in reader.read_changes(frame, chances, _area(differs, boxes), differs):
         if not is_known_patch((box.left, box.top, box.right, box.bottom), known):
             kept.append(box)
     return tuple(sorted(kept, key=lambda box: (box.top, box.left, box.bottom, box.right)))

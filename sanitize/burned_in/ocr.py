@@ -1,30 +1,41 @@
 """Optical character recognition (OCR) of one frame.
 
-The local contrast of the frame is normalized, so that dark, bright and faint text look alike on any
-background. The detector then runs twice: on the upright frame, enlarged until it finds small glyphs; and on
-the frame rotated by 90 degrees, reduced if it is large, for vertical lines.
+Only parts of the frame that may show text (`text_map`) are read. Their local contrast is normalized, so
+that dark, bright and faint text look alike on any background. The detector of lines then runs on the upright
+frame, enlarged until it finds small glyphs; and, where it found nothing, on the frame rotated by 90 degrees,
+for vertical lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping
 from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.detector_tiles import BLOCK
 from medsanitize.sanitize.burned_in.ocr_models import OcrModels
+from medsanitize.sanitize.burned_in.text_map import CELL, Chances, text_chances
 from numpy.typing import NDArray
 
 Frame = NDArray[np.uint8]
 """Displayed gray values of one frame, shape (rows, columns)."""
 
+Cells = NDArray[np.bool_]
+"""Cells of a text map, shape (ceil(rows / 4), ceil(columns / 4))."""
+
 Bounds = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels, half-open."""
 
-# Pixels to which a frame, or an area that changed, is enlarged for the detector, at most threefold.
+# Chance from which a cell of the text map may belong to text that can be read.
+_POSSIBLE = 0.1
+# Height of letters (pixels) to which small ones are enlarged for the detector, at most threefold, and how
+# many pixels may be looked at for it.
+_LETTER = 26.0
 _LOOK = 1.1e6
-_LOOK_AGAIN = 0.35e6
 _MOST_ENLARGED = 3.0
+# Part of the lines that may be smaller than the height for which the frame is enlarged.
+_SMALLEST = 0.1
 # Pixels that are replicated around a frame, so that text at its border has background on all sides.
 _MARGIN = 16
 # Contrast normalization: radius in enlarged pixels, noise and target deviation in gray values.
@@ -42,10 +53,6 @@ _ALIKE = 2.5
 _LARGE = 40
 _FEW = 3
 _HALF = 0.5
-# `read_closely`: contrast radius and surroundings in line heights, and the height (pixels) to enlarge to.
-_CLOSE = 0.3
-_LINE = 32
-_LETTERS_ON = 5
 
 
 class TextReader:
@@ -57,13 +64,15 @@ class TextReader:
     def __init__(self) -> None:
         self._models = OcrModels()
 
-    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+    def read(self, frame: Frame, chances: Chances | None = None) -> tuple[TextBox, ...]:
         """Find every line of text in one frame.
 
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
             Displayed gray values.
+        chances : array of float32, optional
+            Text map of the stored values, by default of the frame; nothing is read where it shows no text.
 
         Returns
         -------
@@ -72,77 +81,68 @@ class TextReader:
         """
         if frame.size == 0 or frame.min() == frame.max():
             return ()
-        scale = _upright_scale(frame.size)
-        found = self._look(_evened(frame, _AROUND / scale), scale)
-        reduced = min(1.0, _scale(frame.size))
-        found += self._look_turned(_evened(frame, _AROUND / reduced), reduced, found)
+        if chances is None:
+            chances = text_chances(frame.astype(np.float32))
+        where = chances >= _POSSIBLE
+        if not where.any():
+            return ()
+        scale = _scale(where, frame.size)
+        even = _evened(frame, _AROUND / scale)
+        found = self._look(even, scale, where)
+        found += self._look_turned(even, scale, found, _without(where, found))
         boxes = self._read(frame, found)
         boxes += self._read(frame, self._look_within(frame, boxes, scale))
         return tuple(sorted(boxes, key=lambda box: (box.top, box.left, box.bottom, box.right)))
 
-    def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
+    def read_changes(
+        self, frame: Frame, chances: Chances, area: Bounds, changed: NDArray[np.bool_]
+    ) -> tuple[TextBox, ...]:
         """Find the lines of one area in which pixels changed since the previous frame was read.
 
         Parameters
         ----------
         frame : array of uint8, shape (rows, columns)
+        chances : array of float32
+            Text map of the frame.
         area : tuple of int
-            Left, top, right, bottom.
+            Left, top, right, bottom; left and top are multiples of `CELL`.
         changed : array of bool, shape (rows, columns)
 
         Returns
         -------
         tuple of TextBox
-            Horizontal lines with changed pixels.
+            Lines with changed pixels.
         """
         left, top, right, bottom = area
-        crop = frame[top:bottom, left:right]
-        # Loops have many frames: one pass, on fewer pixels than in `read`.
-        scale = min(_upright_scale(frame.size), max(1.0, float((_LOOK_AGAIN / max(crop.size, 1)) ** 0.5)))
+        cells = chances[top // CELL : -(-bottom // CELL), left // CELL : -(-right // CELL)]
         found = (
-            (x0 + left, y0 + top, x1 + left, y1 + top)
-            for x0, y0, x1, y1 in self._look(_evened(crop, _AROUND / scale), scale)
+            replace(
+                one,
+                left=one.left + left,
+                top=one.top + top,
+                right=one.right + left,
+                bottom=one.bottom + top,
+            )
+            for one in self.read(frame[top:bottom, left:right], cells)
         )
-        new = [one for one in found if changed[one[1] : one[3], one[0] : one[2]].any()]
-        return tuple(self._read(frame, new))
-
-    def read_closely(self, frame: Frame, boxes: Sequence[TextBox]) -> tuple[TextBox, ...]:
-        """Find text around known lines: their faint ends, and lines directly above and below.
-
-        Parameters
-        ----------
-        frame : array of uint8, shape (rows, columns)
-        boxes : sequence of TextBox
-            Lines of the frame.
-
-        Returns
-        -------
-        tuple of TextBox
-            May overlap ``boxes`` and each other.
-        """
-        near: list[TextBox] = []
-        for box in boxes:
-            turned = box.bottom - box.top > _UPRIGHT * (box.right - box.left)
-            left, top, right, bottom = _surroundings(box, frame.shape, turned=turned)
-            crop = frame[top:bottom, left:right]
-            # A radius below the height of a letter: a bright background nearby hides nothing.
-            even = _evened(np.ascontiguousarray(np.rot90(crop)) if turned else crop, _CLOSE * box.height)
-            patches = self._look(even, min(_MOST_ENLARGED, max(1.0, _LINE / box.height)))
-            for patch, text in zip(
-                patches, self._texts([even[t:b, x:r] for x, t, r, b in patches]), strict=True
-            ):
-                x0, y0, x1, y1 = _turned_back(patch, crop.shape[1]) if turned else patch
-                near.append(TextBox(x0 + left, y0 + top, x1 + left, y1 + top, *text))
-        return tuple(near)
+        return tuple(one for one in found if changed[one.top : one.bottom, one.left : one.right].any())
 
     def _read(self, frame: Frame, found: list[Bounds]) -> list[TextBox]:
         """Recognize the text of patches."""
         texts = self._texts([frame[top:bottom, left:right] for left, top, right, bottom in found])
         return [TextBox(*bounds, *text) for bounds, text in zip(found, texts, strict=True)]
 
-    def _look_turned(self, frame: Frame, scale: float, found: list[Bounds]) -> list[Bounds]:
+    def _look_turned(
+        self, frame: Frame, scale: float, found: list[Bounds], where: Cells | None = None
+    ) -> list[Bounds]:
         """Detect vertical lines, except for those already ``found``."""
-        turned = self._look(np.ascontiguousarray(np.rot90(frame)), scale)
+        if where is not None and not where.any():
+            return []
+        turned = self._look(
+            np.ascontiguousarray(np.rot90(frame)),
+            scale,
+            None if where is None else _rotated(where, frame.shape),
+        )
         back = [_turned_back(one, frame.shape[1]) for one in turned]
         return [one for one in back if _runs_upwards(one) and not is_known_patch(one, found)]
 
@@ -162,8 +162,8 @@ class TextReader:
                     lines.append(line)
         return lines
 
-    def _look(self, frame: Frame, scale: float) -> list[Bounds]:
-        """Run the detector on the frame at ``scale``; return bounds in pixels of the frame."""
+    def _look(self, frame: Frame, scale: float, where: Cells | None = None) -> list[Bounds]:
+        """Run the detector on cells of the frame at ``scale``; return bounds in pixels of the frame."""
         import cv2
 
         rows, columns = frame.shape
@@ -173,8 +173,9 @@ class TextReader:
         # The detector needs sides that are multiples of 32.
         bottom, right = (-(-(side + 2 * _MARGIN) // 32) * 32 - side - _MARGIN for side in (height, width))
         edged = cv2.copyMakeBorder(sized, _MARGIN, bottom, _MARGIN, right, cv2.BORDER_REPLICATE)
+        blocks = None if where is None else _blocks(where, scale, edged.shape)
         found = []
-        for patch in self._models.detect(np.asarray(edged, np.uint8)):
+        for patch in self._models.detect(np.asarray(edged, np.uint8), blocks):
             x0, x1 = ((x - _MARGIN) * columns / width for x in (patch.left, patch.right))
             y0, y1 = ((y - _MARGIN) * rows / height for y in (patch.top, patch.bottom))
             left, top = max(0, int(np.floor(x0))), max(0, int(np.floor(y0)))
@@ -199,14 +200,46 @@ class TextReader:
         return texts
 
 
-def _scale(size: int) -> float:
-    """Scale at which a frame of ``size`` pixels has the size for the detector."""
-    return float((_LOOK / size) ** 0.5)
+def _scale(where: Cells, size: int) -> float:
+    """Scale at which small letters are as large as the detector needs; large areas are enlarged less."""
+    import cv2
+
+    count, _, stats, _ = cv2.connectedComponentsWithStats(where.astype(np.uint8), connectivity=8)
+    heights = CELL * np.minimum(stats[1:, cv2.CC_STAT_WIDTH], stats[1:, cv2.CC_STAT_HEIGHT])
+    smallest = float(np.quantile(heights, _SMALLEST)) if count > 1 else _LETTER
+    room = max(_LOOK, size) / (CELL**2 * float(where.sum()))
+    return float(min(_MOST_ENLARGED, max(1.0, min(_LETTER / max(smallest, CELL), room**0.5))))
 
 
-def _upright_scale(size: int) -> float:
-    """Scale of the upright pass: small frames are enlarged, large ones are not reduced."""
-    return min(_MOST_ENLARGED, max(1.0, _scale(size)))
+def _without(where: Cells, found: list[Bounds]) -> Cells:
+    """Cells that are in no patch; a few that are left of a patch do not count."""
+    import cv2
+
+    rest = where.copy()
+    for left, top, right, bottom in found:
+        rest[top // CELL : -(-bottom // CELL), left // CELL : -(-right // CELL)] = False
+    return np.asarray(cv2.erode(rest.astype(np.uint8), np.ones((2, 2), np.uint8)) > 0)
+
+
+def _rotated(where: Cells, shape: tuple[int, ...]) -> Cells:
+    """Cells of the frame rotated left by 90 degrees; those at its last column may begin outside."""
+    turned = np.rot90(where)
+    # The last column of cells may be narrower than the others: every cell may extend into the next.
+    shifted = np.zeros_like(turned)
+    shifted[:-1] = turned[1:]
+    return turned | shifted if shape[1] % CELL else turned
+
+
+def _blocks(where: Cells, scale: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Blocks of the enlarged frame with margin that a cell touches."""
+    blocks = np.zeros((shape[0] // BLOCK, shape[1] // BLOCK), bool)
+    rows, columns = np.nonzero(where)
+    for down in (0, 1):
+        for across in (0, 1):
+            y = ((rows + down) * CELL * scale + _MARGIN).astype(int) // BLOCK
+            x = ((columns + across) * CELL * scale + _MARGIN).astype(int) // BLOCK
+            blocks[np.minimum(y, blocks.shape[0] - 1), np.minimum(x, blocks.shape[1] - 1)] = True
+    return blocks
 
 
 def _turned_back(one: Bounds, columns: int) -> Bounds:
@@ -237,18 +270,6 @@ def _evened(frame: Frame, reach: float) -> Frame:
 
 def _bounds(box: TextBox) -> Bounds:
     return box.left, box.top, box.right, box.bottom
-
-
-def _surroundings(box: TextBox, shape: tuple[int, ...], *, turned: bool) -> Bounds:
-    """The box with room for some letters at its ends and for a line above and below."""
-    along, across = _LETTERS_ON * box.height, round(1.5 * box.height)
-    x, y = (across, along) if turned else (along, across)
-    return (
-        max(0, box.left - x),
-        max(0, box.top - y),
-        min(shape[1], box.right + x),
-        min(shape[0], box.bottom + y),
-    )
 
 
 def _may_swallow(box: TextBox) -> bool:

@@ -59,13 +59,15 @@ class OcrModels:
         listed = self._recognizer.get_modelmeta().custom_metadata_map["character"].splitlines()
         return ["", *listed, " "]
 
-    def detect(self, picture: Gray) -> list[TextPatch]:
+    def detect(self, picture: Gray, where: NDArray[np.bool_] | None = None) -> list[TextPatch]:
         """Detect patches of text in an image without scaling it.
 
         Parameters
         ----------
         picture : array of uint8, shape (rows, columns)
             Both sides must be multiples of 32. Large images are processed by tile; uniform tiles are skipped.
+        where : array of bool, shape (rows / 32, columns / 32), optional
+            Blocks that may contain text; tiles without any are skipped.
 
         Returns
         -------
@@ -73,7 +75,7 @@ class OcrModels:
         """
         import cv2
 
-        heat = self._heat(picture)
+        heat = self._heat(picture, where)
         mask = cv2.dilate((heat > _INK).astype(np.uint8), np.ones((2, 2), np.uint8))
         count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
         sums = np.bincount(labels.ravel(), heat.ravel().astype(np.float64), count)
@@ -87,10 +89,10 @@ class OcrModels:
             patches.append(TextPatch(x - margin, y - margin, x + width + margin, y + height + margin, score))
         return patches
 
-    def _heat(self, picture: Gray) -> NDArray[np.float32]:
+    def _heat(self, picture: Gray, where: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         """Probability map of text, 0 to 1, in the shape of the image."""
         heat = np.zeros(picture.shape, np.float32)
-        for area in text_tiles(picture):
+        for area in text_tiles(picture, where):
             seen = run_network(self._detector, _normalized(picture[area])[None])[0, 0]
             heat[area] = np.maximum(heat[area], seen)
         return heat

@@ -9,6 +9,7 @@ from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.find_text import read_frames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.rendering import Picture
+from medsanitize.sanitize.burned_in.text_map import Chances
 
 Lanes = tuple[tuple[TextBox, ...], ...]
 """The text of one frame, once per rendering; lines are compared with neighbors of the same rendering only."""
@@ -19,23 +20,23 @@ class FrameTextReader:
 
     def __init__(self, reader: TextReader) -> None:
         self._reader = reader
-        self._queues: list[deque[Picture]] = []
+        self._queues: list[deque[tuple[Picture, Chances]]] = []
         self._lanes: list[Iterator[tuple[TextBox, ...]]] = []
 
-    def read(self, pictures: Iterable[Picture]) -> Lanes:
-        """Return the text in the renderings of the next frame."""
+    def read(self, pictures: Iterable[Picture], chances: Chances) -> Lanes:
+        """Return the text in the renderings of the next frame, of which ``chances`` is the text map."""
         found = []
         for number, picture in enumerate(pictures):
             # The n-th renderings of all frames form a sequence of their own, in which changes are found.
             if number == len(self._lanes):
-                queue: deque[Picture] = deque()
+                queue: deque[tuple[Picture, Chances]] = deque()
                 self._queues.append(queue)
                 self._lanes.append(read_frames(self._reader, _served(queue)))
-            self._queues[number].append(picture)
+            self._queues[number].append((picture, chances))
             found.append(next(self._lanes[number]))
         return tuple(found)
 
 
-def _served(queue: deque[Picture]) -> Iterator[Picture]:
+def _served(queue: deque[tuple[Picture, Chances]]) -> Iterator[tuple[Picture, Chances]]:
     while True:
         yield queue.popleft()

@@ -73,8 +73,33 @@ def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Pale
         colors = (
             palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
         )
-        pictures = [*_colored(colors), *_faint(colors)]
+        pictures = [_mixed(colors), *_faint(colors)]
     return [one for one in pictures if one.min() != one.max()]
+
+
+def stored_gray(
+    samples: Samples, geometry: Geometry, model: str, palette: Palette | None
+) -> NDArray[np.float32]:
+    """Return the gray values of a frame in units of its stored values, without any window.
+
+    Parameters
+    ----------
+    samples, geometry, model, palette
+        As for `render_frame`.
+
+    Returns
+    -------
+    array of float32, shape (rows, columns)
+        Floating-point samples are scaled to the range of 16 bits; colors are converted to gray.
+    """
+    if samples.ndim == 2 and palette is None:
+        values = samples.astype(np.float32)
+        if samples.dtype.kind == "f":
+            values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+            values = (values - values.min()) * np.float32(65535 / max(float(np.ptp(values)), 1e-30))
+        return values
+    colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
+    return _mixed(colors).astype(np.float32)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:
@@ -117,12 +142,13 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
     return np.asarray(np.clip((values - low) * scale + 0.5, 0, 255), np.uint8)
 
 
-def _colored(colors: Picture) -> list[Picture]:
-    """Convert RGB to gray: the mean of luminance and brightest channel."""
+def _mixed(colors: Picture) -> Picture:
+    """The mean of luminance and brightest channel."""
     # With luminance only, text in a color of the same luminance as its background would vanish.
     red, green, blue = (colors[..., channel].astype(np.uint16) for channel in range(3))
     luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
-    return [((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)]
+    mixed: Picture = ((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)
+    return mixed
 
 
 def _colors(samples: Samples, geometry: Geometry, model: str) -> Picture:

@@ -1,62 +1,41 @@
-"""Lines of burned-in letters in a rendered frame, in any script and at any angle.
+"""Lines of burned-in letters in a frame, in any script and at any angle, with the ink of each letter.
 
-Nothing is read here. Burned-in letters are thin strokes of one gray value with sharp edges; several of them,
-of similar size, stand next to each other on a line. What looks like that and is not read as harmless text is
-blanked (see `medsanitize.sanitize.burned_in.clean`).
+Nothing is read here. `text_map` says where text is; here its connected ink is found, so that what is
+blanked is whole letters and whole words. What looks like text and is not read as harmless is blanked (see
+`medsanitize.sanitize.burned_in.clean`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from math import hypot
 
 import numpy as np
+from medsanitize.sanitize.burned_in.local_contrast import local_contrast
+from medsanitize.sanitize.burned_in.text_map import CELL
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
 
-Picture = NDArray[np.uint8]
-Numbers = NDArray[np.float64]
+Values = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
-# Widest stroke (pixels), and contrasts (gray values) at which ink is separated from its surroundings.
-_WIDEST = 9
-_LEVELS = (110, 60, 30)
-# Contrast at which faint pieces are separated that continue a line.
-_FAINT = 15
-# Least side of a piece (pixels); least and largest side of a letter, and the part of its bounds that is ink.
-_LEAST = 2
-_SMALL, _LARGE, _LONGEST = 5, 64, 400
-_FULL, _EMPTY = 0.85, 0.08
-# Outline over that of the bounds: 1 for bars and dots at any angle, more for letters.
-_BRANCHED, _WORD = 1.2, 1.7
-# Part of its oriented bounds that is ink, up to which a piece may be a letter: bars and dots are full.
-_HOLLOW = 0.5
-# Of the ink, least part close to its brightest value, and how close (part of the contrast).
-_EVEN, _CLOSE = 0.35, 0.25
-# Sharpness: contrast within one pixel of the outline, as a part of the contrast of the ink.
-_SHARP = 0.6
-# Neighbors: largest gap (letter sizes), ratio of their sizes, and difference of their ink (part of contrast).
-_GAP, _SIZES, _INKS = 1.2, 2.2, 0.15
-# Least letters, how many of them (part) are branched, and how branched a single joined word is.
-_LETTERS, _BRANCHES, _LONE = 4, 0.5, 2.0
-# Least letters of a line in which most have the shape of letters without branches, and least ratio of the
-# sides of a joined word.
-_SEVERAL, _JOINED = 6, 1.4
-# Sides of a ruler, long over short.
-_RULER = 8
-# Most pieces of ink at one level that are grouped: more are texture.
-_MOST = 6000
-# Pieces that continue a line: least sharpness and ink (part of that of the line); largest distance from its
-# band, gap, and size (letter sizes); and how far beyond its length they are looked for (letter sizes).
-_ROUGH, _PALE = 0.3, 0.15
-_BESIDE, _NEXT, _GIANT, _ENDS = 0.3, 1.5, 2.5, 6.0
-# Gap between the centers of two lines, and largest thickness of a line (letter sizes).
-_ROW, _FLAT = 0.35, 2.2
-# Letters of at most this size (part of that of a line), so many of which are inside it, show that it is their
-# ground.
-_WITHIN, _FEW = 0.5, 4
-# Part of the letters of a line with about the same height, and how far they differ.
-_REGULAR, _HEIGHTS = 0.6, 0.25
+# Chance of a cell that shows text, and of cells that continue it.
+_TEXT, _CONTINUED = 0.6, 0.3
+# Least number of such cells in a piece of a line.
+_CELLS = 2
+# Gap (letter sizes) up to which pieces are of one line, and largest ratio of their sizes.
+_GAP, _SIZES = 1.2, 2.0
+# Least length of a line in letter sizes: shorter ones are markers of one or two letters.
+_LENGTH = 2.2
+# Letters of a block of several short lines, and their least longer side in pixels.
+_SEVERAL, _SMALL = 6, 5
+# Local contrast from which pixels are ink, and how far around a piece (letter sizes) its ink is followed.
+_INK, _AROUND = 0.35, 0.5
+# Least pixels of a letter; least part of a cell that letters cover, else the cell counts as a letter itself.
+_DOT, _COVERED = 3, 0.25
+# Sides of letters in letter sizes: longer ink is a joined word or a border.
+_JOINED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,195 +45,74 @@ class StrokeLine:
     Attributes
     ----------
     letters : tuple of Area
-        Bounds of each, in pixels.
+        Bounds of the connected ink of each, in pixels.
     size : float
         Typical side of a letter in pixels.
     doubtful : tuple of Area
-        Pieces that continue the line and may be letters on a ground from which they hardly differ.
+        Parts of the line in which no connected ink was found.
     """
 
     letters: tuple[Area, ...]
     size: float
     doubtful: tuple[Area, ...] = ()
 
-    @property
-    def is_regular(self) -> bool:
-        """Whether most letters have the same height and stand on one horizontal or vertical line."""
-        bounds = np.array(self.letters)
-        for across in (1, 0):
-            heights = bounds[:, across + 2] - bounds[:, across]
-            same = np.abs(heights - np.median(heights)) <= _HEIGHTS * np.median(heights)
-            if np.ptp(bounds[:, [across, across + 2]]) <= _FLAT * self.size and same.mean() >= _REGULAR:
-                return True
-        return False
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Connected cells with text: bounds in pixels, cells inside them, and sides of the oriented bounds."""
+
+    bounds: Area
+    cells: Mask
+    length: float
+    size: float
 
 
-@dataclass(slots=True)
-class _Ink:
-    """Properties of the connected pieces of ink at one level: one row or value per piece.
-
-    ``sides`` are those of the oriented bounds: long and short; ``sure`` is unset for pieces that can only
-    continue a line.
-    """
-
-    bounds: NDArray[np.int64]
-    ink: Numbers
-    branched: Numbers
-    sides: Numbers
-    hollow: NDArray[np.bool_]
-    sure: NDArray[np.bool_]
-
-    def of(self, chosen: NDArray[Any]) -> _Ink:
-        return _Ink(
-            self.bounds[chosen],
-            self.ink[chosen],
-            self.branched[chosen],
-            self.sides[chosen],
-            self.hollow[chosen],
-            self.sure[chosen],
-        )
-
-
-def find_lines(picture: Picture, ignored: NDArray[np.bool_] | None = None) -> tuple[StrokeLine, ...]:
-    """Find lines of letters in one rendering of a frame.
+def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine, ...]:
+    """Find lines of letters.
 
     Parameters
     ----------
-    picture : array of uint8, shape (rows, columns)
-    ignored : array of bool, shape (rows, columns), optional
-        Pixels that are no ink, such as those already blanked.
+    values : array of float32, shape (rows, columns)
+        Stored gray values.
+    chances : array of float32, shape (ceil(rows / 4), ceil(columns / 4))
+        As returned by `text_chances` for ``values``.
+
+    Returns
+    -------
+    tuple of StrokeLine
+        One for each word, or for each line if its words stand close together. Single letters and pairs of
+        letters without others beside them are left out.
     """
-    import cv2
-
-    if min(picture.shape) < _SMALL or picture.min() == picture.max():
-        return ()
-    found: list[tuple[StrokeLine, float, int]] = []
-    inks: list[list[_Ink]] = []
-    window = np.ones((2 * _WIDEST + 1, 2 * _WIDEST + 1), np.uint8)
-    for method in (cv2.MORPH_TOPHAT, cv2.MORPH_BLACKHAT):
-        # Only what is narrower than the window is left, without the slope of what is behind it.
-        thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
-        if ignored is not None:
-            thin[ignored] = 0
-        inks.append([_pieces(thin, level) for level in _LEVELS])
-        found += [(*line, len(inks) - 1) for pieces in inks[-1] for line in _lines(pieces.of(pieces.sure))]
-        if any(polarity == len(inks) - 1 for *_, polarity in found):
-            inks[-1].append(_pieces(thin, _FAINT))
-    letters = [line for line, *_ in found]
+    pieces = list(_pieces(chances))
+    lines = [_line(piece, values) for piece in pieces]
+    long = _are_long_enough(pieces)
     return tuple(
-        _continued(line, ink, inks[polarity])
-        for line, ink, polarity in found
-        if not _is_ground(line, letters)
+        line for line, is_long in zip(lines, long, strict=True) if is_long or _has_several_letters(line)
     )
 
 
-def _is_ground(line: StrokeLine, others: Sequence[StrokeLine]) -> bool:
-    """Whether a line is what is left between the smaller letters of others."""
-    bounds = np.array(line.letters)
-    low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
-    for other in others:
-        if other.size <= _WITHIN * line.size:
-            centers = np.array(other.letters)
-            inside = (centers[:, :2] >= low).all(axis=1) & (centers[:, 2:] <= high).all(axis=1)
-            if inside.sum() >= _FEW:
-                return True
-    return False
-
-
-def _pieces(thin: Picture, level: int) -> _Ink:
-    """Connected pieces of ink that may be letters or joined words."""
+def _pieces(chances: NDArray[np.float32]) -> Iterator[_Piece]:
+    """Connected cells of which at least one certainly shows text."""
     import cv2
 
-    mask = (thin >= level).astype(np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-    x, y, width, height, size = (stats[:, at].astype(np.int64) for at in range(5))
-    longer, shorter = np.maximum(width, height), np.minimum(width, height)
-    fits = (longer >= _LEAST) & (longer <= _LONGEST)
-    fits[0] = False
-    chosen = np.flatnonzero(fits)
-    if not chosen.size:
-        none = np.zeros(0)
-        return _Ink(np.zeros((0, 4), np.int64), none, none, np.zeros((0, 2)), none > 0, none > 0)
-    # From here on, pieces are numbered in the order of ``chosen``.
-    number = np.full(count, -1)
-    number[chosen] = np.arange(chosen.size)
-    count = chosen.size
-    x, y, width, height, size, longer, shorter = (
-        one[chosen] for one in (x, y, width, height, size, longer, shorter)
-    )
-    mine = number[labels.ravel()]
-    at = np.flatnonzero(mine >= 0)
-    mine, values = mine[at], thin.ravel()[at].astype(np.float64)
-    rows, columns = np.divmod(at, labels.shape[1])
-    order = np.lexsort((values, mine))
-    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
-    # The brightest tenth of a piece is free of the borders of its strokes.
-    top = values[order][starts + size * 9 // 10]
-    even = np.bincount(mine, values >= (1 - _CLOSE) * top[mine], count) / size
-    outline, steps = np.zeros(count), np.zeros(count)
-    padded = np.pad(labels, 1)
-    lifted = np.pad(thin, 1).astype(np.float64)
-    own = chosen[mine]
-    for down, across in ((0, 1), (0, -1), (1, 0), (-1, 0)):
-        there = rows + 1 + down, columns + 1 + across
-        border = padded[there] != own
-        # One more pixel: anti-aliased borders take two.
-        far = (
-            np.clip(rows + 1 + 2 * down, 0, lifted.shape[0] - 1),
-            np.clip(columns + 1 + 2 * across, 0, lifted.shape[1] - 1),
-        )
-        outline += np.bincount(mine[border], minlength=count)
-        beyond = np.minimum(lifted[there], lifted[far])
-        steps += np.bincount(mine[border], (values - beyond)[border], count)
-    sharp = steps / np.maximum(outline * top, 1)
-    branched = outline / np.maximum(2 * (width + height), 1)
-    sides = _oriented(rows, columns, mine, order, starts, size)
-    share = size / np.maximum(sides.prod(axis=1), 1)
-    box = size / (width * height)
-    sure = (longer >= _SMALL) & (sides[:, 1] <= _LARGE) & (share >= _EMPTY)
-    sure &= (even >= _EVEN) & (sharp >= _SHARP)
-    sure &= (branched >= _BRANCHED) | (box <= _FULL) | (shorter <= 4)
-    sure &= (longer <= _LARGE) | (branched >= _WORD)
-    bounds = np.stack([x, y, x + width, y + height], axis=1)
-    hollow = (branched >= _BRANCHED) | (share <= _HOLLOW)
-    found = _Ink(bounds, top, branched, sides, hollow, sure)
-    return found.of(sure | ((sharp >= _ROUGH) & (longer <= _LARGE)))
+    continued = (chances >= _CONTINUED).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(continued, connectivity=8)
+    sure = np.bincount(labels.ravel(), (chances >= _TEXT).ravel(), count)
+    for label in range(1, count):
+        x, y, width, height, size = (int(value) for value in stats[label])
+        if not sure[label] or size < _CELLS:
+            continue
+        cells = labels[y : y + height, x : x + width] == label
+        points = np.argwhere(cells).astype(np.float32)
+        _, sides, _ = cv2.minAreaRect(points)
+        thin, length = sorted(CELL * (float(side) + 1) for side in sides)
+        bounds = CELL * x, CELL * y, CELL * (x + width), CELL * (y + height)
+        yield _Piece(bounds, cells, length, thin)
 
 
-def _oriented(
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    mine: NDArray[np.int64],
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    size: NDArray[np.int64],
-) -> Numbers:
-    """Long and short side of each piece along its principal axes."""
-    count = len(size)
-    across, down = (
-        one - (np.bincount(mine, one, count) / size)[mine]
-        for one in (columns.astype(np.float64), rows.astype(np.float64))
-    )
-    xx, yy, xy = (np.bincount(mine, one, count) for one in (across**2, down**2, across * down))
-    angle = 0.5 * np.arctan2(2 * xy, xx - yy)
-    cos, sin = np.cos(angle)[mine], np.sin(angle)[mine]
-    sides = []
-    for along in (across * cos + down * sin, down * cos - across * sin):
-        along = along[order]
-        sides.append(np.maximum.reduceat(along, starts) - np.minimum.reduceat(along, starts) + 1)
-    both = np.stack(sides, axis=1)
-    return np.sort(both, axis=1)[:, ::-1]
-
-
-def _lines(pieces: _Ink) -> Iterator[tuple[StrokeLine, float]]:
-    """Group pieces of similar size and ink that stand next to each other; with the ink of each line."""
-    count = len(pieces.bounds)
-    if count < 1 or count > _MOST:
-        return
-    low, high = pieces.bounds[:, :2].astype(np.float64), pieces.bounds[:, 2:].astype(np.float64)
-    # A joined word is as large as it is thick.
-    size = np.minimum(pieces.sides[:, 0], np.maximum(1.5 * pieces.sides[:, 1], _SMALL))
-    groups = list(range(count))
+def _are_long_enough(pieces: list[_Piece]) -> list[bool]:
+    """Whether each piece forms a line of several letters with its neighbors."""
+    groups = list(range(len(pieces)))
 
     def root(one: int) -> int:
         while groups[one] != one:
@@ -262,117 +120,87 @@ def _lines(pieces: _Ink) -> Iterator[tuple[StrokeLine, float]]:
             one = groups[one]
         return one
 
-    order = np.argsort(low[:, 0], kind="stable")
-    lefts = low[order, 0]
-    for one in order.tolist():
-        reach = _GAP * size[one] * _SIZES
-        near = order[
-            np.searchsorted(lefts, low[one, 0]) : np.searchsorted(lefts, high[one, 0] + reach, "right")
-        ]
-        gap = np.maximum(0, np.maximum(low[near] - high[one], low[one] - high[near]))
-        apart = np.hypot(gap[:, 0], gap[:, 1])
-        larger, smaller = np.maximum(size[near], size[one]), np.minimum(size[near], size[one])
-        ink = np.abs(pieces.ink[near] - pieces.ink[one]) <= _INKS * np.maximum(
-            pieces.ink[near], pieces.ink[one]
-        )
-        joined = (apart <= _GAP * larger) & (larger <= _SIZES * smaller) & ink
-        for other in near[joined].tolist():
-            groups[root(other)] = root(one)
-    roots = np.array([root(one) for one in range(count)])
-    for group in np.unique(roots):
-        mine = np.flatnonzero(roots == group)
-        if _is_text(pieces.of(mine), size[mine]):
-            typical = float(np.median(size[mine]))
-            for row in _rows(pieces.bounds[mine], typical):
-                line = StrokeLine(_areas(pieces.bounds[mine][row]), typical)
-                yield line, float(np.median(pieces.ink[mine][row]))
+    for one, piece in enumerate(pieces):
+        for other in range(one):
+            if _are_neighbors(piece, pieces[other]):
+                groups[root(other)] = root(one)
+    lengths = np.zeros(len(pieces))
+    for one, piece in enumerate(pieces):
+        lengths[root(one)] += piece.length / piece.size
+    return [bool(lengths[root(one)] >= _LENGTH) for one in range(len(pieces))]
 
 
-def _rows(bounds: NDArray[np.int64], size: float) -> list[NDArray[np.intp]]:
-    """Divide a block of horizontal or vertical lines; a line at another angle is left as it is."""
-    everything = [np.arange(len(bounds))]
-    centers = (bounds[:, :2] + bounds[:, 2:]) / 2
-    for across in (1, 0):
-        order = np.argsort(centers[:, across], kind="stable")
-        ends = np.flatnonzero(np.diff(centers[order, across]) > _ROW * size) + 1
-        rows = np.split(order, ends)
-        flat = [
-            bounds[row, across + 2].max() - bounds[row, across].min() <= _FLAT * size
-            for row in rows
-            if len(row) > 1
-        ]
-        if len(rows) <= len(bounds) / 2 and all(flat):
-            return rows
-    return everything
+def _has_several_letters(line: StrokeLine) -> bool:
+    """Whether a short piece is a block of small lines, and no large letter."""
+    return sum(max(x1 - x0, y1 - y0) >= _SMALL for x0, y0, x1, y1 in line.letters) >= _SEVERAL
 
 
-def _areas(bounds: NDArray[np.int64]) -> tuple[Area, ...]:
-    return tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in bounds)
-
-
-def _continued(line: StrokeLine, ink: float, levels: Sequence[_Ink]) -> StrokeLine:
-    """Add the pieces that continue a line, on a ground from which they differ less than its letters do."""
-    letters = np.array(line.letters, np.float64)
-    size = line.size
-    centers = (letters[:, :2] + letters[:, 2:]) / 2
-    middle = centers.mean(axis=0)
-    spread = centers - middle
-    if len(letters) == 1:
-        spread = np.diag(letters[0, 2:] - letters[0, :2])
-    along = np.linalg.svd(spread, full_matrices=False)[2][0]
-    across = np.array([-along[1], along[0]])
-    reach = np.abs((letters[:, 2:] - letters[:, :2]) / 2 @ np.abs(across)) * 0.7
-    off = (centers - middle) @ across
-    low, high = float((off - reach).min()) - _BESIDE * size, float((off + reach).max()) + _BESIDE * size
-    # A block of several lines at an angle has neighbors on all sides.
-    if high - low > (_FLAT + 2 * _BESIDE) * size:
-        return line
-    known = set(line.letters)
-    # No further than the line is long: the same again may be hidden.
-    on = spread @ along
-    far = float(np.ptp(on)) + _ENDS * size
-    ends = float(on.min()) - far, float(on.max()) + far
-    levels = [one.of((one.ink >= _PALE * ink) & (one.sides[:, 0] <= _GIANT * size)) for one in levels]
-    pool = np.concatenate(
-        [_within(one.bounds, middle, (along, ends), (across, (low, high))) for one in levels]
+def _are_neighbors(one: _Piece, other: _Piece) -> bool:
+    smaller, larger = sorted((one.size, other.size))
+    across, down = (
+        max(0, one.bounds[side] - other.bounds[side + 2], other.bounds[side] - one.bounds[side + 2])
+        for side in (0, 1)
     )
-    more: list[Area] = []
-    waiting = [one for one in dict.fromkeys(map(tuple, pool.tolist())) if one not in known]
-    rest = np.array(waiting, np.float64).reshape(-1, 4)
-    front = letters
-    while len(front) and len(rest):
-        gap = np.maximum(
-            0,
-            np.maximum(rest[:, None, :2] - front[None, :, 2:], front[None, :, :2] - rest[:, None, 2:]),
-        )
-        near = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1) <= _NEXT * size
-        front, rest = rest[near], rest[~near]
-        more += _areas(front.astype(np.int64))
-    return StrokeLine(line.letters, size, tuple(more))
+    return larger <= _SIZES * smaller and hypot(across, down) <= _GAP * larger
 
 
-def _within(
-    bounds: NDArray[np.int64], middle: Numbers, *limits: tuple[Numbers, tuple[float, float]]
-) -> NDArray[np.int64]:
-    """Bounds whose centers, seen from ``middle``, are between limits along each direction."""
-    centers = (bounds[:, :2] + bounds[:, 2:]) / 2 - middle
-    inside = [(centers @ along >= low) & (centers @ along <= high) for along, (low, high) in limits]
-    return bounds[np.logical_and.reduce(inside)]
+def _line(piece: _Piece, values: Values) -> StrokeLine:
+    """The letters of a piece: its connected ink, and its cells in which there is none."""
+    import cv2
+
+    rows, columns = values.shape
+    around = max(CELL, round(_AROUND * piece.size))
+    left, top = max(0, piece.bounds[0] - around), max(0, piece.bounds[1] - around)
+    right, bottom = min(columns, piece.bounds[2] + around), min(rows, piece.bounds[3] + around)
+    inside = np.zeros((bottom - top, right - left), np.uint8)
+    own = np.kron(piece.cells.astype(np.uint8), np.ones((CELL, CELL), np.uint8))
+    y, x = piece.bounds[1] - top, piece.bounds[0] - left
+    own = own[: inside.shape[0] - y, : inside.shape[1] - x]
+    inside[y : y + own.shape[0], x : x + own.shape[1]] = own
+    contrast = local_contrast(np.ascontiguousarray(values[top:bottom, left:right]))[0]
+    near = cv2.dilate(inside, np.ones((2 * around + 1, 2 * around + 1), np.uint8)) > 0
+    letters = [
+        (x0 + left, y0 + top, x1 + left, y1 + top) for x0, y0, x1, y1 in _letters(contrast, inside > 0, near)
+    ]
+    size = piece.size
+    if len(letters) > 1:
+        # A piece of several lines is thicker than its letters; a joined word is longer than its letters.
+        sides = [
+            min(max(x1 - x0, y1 - y0), _JOINED * min(x1 - x0, y1 - y0) + CELL) for x0, y0, x1, y1 in letters
+        ]
+        size = min(size, max(float(np.median(sides)), CELL))
+    bare = tuple(_bare_cells(piece, letters))
+    if not letters:
+        return StrokeLine(bare, size)
+    return StrokeLine(tuple(letters), size, bare)
 
 
-def _is_text(pieces: _Ink, size: Numbers) -> bool:
-    """Whether pieces are letters or joined words and not ticks, dots or texture."""
-    # A joined word has about one letter per size, or per branch.
-    words = np.round(pieces.sides[:, 0] / size)
-    ruler = pieces.sides[:, 0] > _RULER * pieces.sides[:, 1]
-    long = (pieces.branched >= _LONE) & (pieces.sides[:, 0] >= _JOINED * pieces.sides[:, 1])
-    words = np.where(long, np.maximum(words, np.round(pieces.branched)), words)
-    letters = np.where(pieces.branched >= _WORD, np.maximum(1, words), 1)
-    # A single long piece with branches is a ruler.
-    if len(size) == 1 and (pieces.branched[0] < _LONE or ruler[0]):
-        return False
-    least = max(2, _BRANCHES * letters.sum())
-    branched, shaped = (letters[one].sum() for one in (pieces.branched >= _BRANCHED, pieces.hollow))
-    if letters.sum() < _LETTERS:
-        return False
-    return bool(branched >= least or (letters.sum() >= _SEVERAL and shaped >= least))
+def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterator[Area]:
+    """Bounds of the connected ink that lies in the cells of a piece, with what of it is around them."""
+    import cv2
+
+    values = contrast[inside]
+    # Ink takes less room than its ground and differs more from the mean.
+    bright = float(((values - values.mean()) ** 3).mean()) >= 0
+    ink = ((contrast if bright else -contrast) >= _INK) & near
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+    touching = np.bincount(labels[inside], minlength=count)
+    for label in range(1, count):
+        x, y, width, height, size = (int(value) for value in stats[label])
+        if size >= _DOT and 2 * touching[label] >= size:
+            yield x, y, x + width, y + height
+
+
+def _bare_cells(piece: _Piece, letters: list[Area]) -> Iterator[Area]:
+    """Runs of cells of a piece that no letter covers."""
+    left, top, right, bottom = piece.bounds
+    covered = np.zeros((bottom - top, right - left), np.float32)
+    for x0, y0, x1, y1 in letters:
+        covered[max(0, y0 - top) : max(0, y1 - top), max(0, x0 - left) : max(0, x1 - left)] = 1
+    rows, columns = piece.cells.shape
+    share = covered.reshape(rows, CELL, columns, CELL).mean(axis=(1, 3))
+    bare = piece.cells & (share < _COVERED)
+    for row in np.flatnonzero(bare.any(axis=1)).tolist():
+        for column in np.flatnonzero(bare[row]).tolist():
+            x, y = left + CELL * column, top + CELL * row
+            yield x, y, x + CELL, y + CELL

@@ -57,6 +57,20 @@ _REFORMATTED = (
 )
 
 
+def is_image(values: Mapping[str, str]) -> bool:
+    """Return whether the pixels are an image that a device or a person may have written text into.
+
+    Computed objects and tissue images of slide scanners are none, unless their header states burned-in text.
+
+    Parameters
+    ----------
+    values : mapping
+        As for `may_show_text`.
+    """
+    computed = values.get("SOPClassUID", "").startswith(_COMPUTED) or is_tissue(values)
+    return not computed or values.get("BurnedInAnnotation", "").strip().upper() == "YES"
+
+
 def may_show_text(values: Mapping[str, str]) -> bool:
     """Return whether the pixels may contain burned-in text.
 
@@ -68,10 +82,8 @@ def may_show_text(values: Mapping[str, str]) -> bool:
     values : mapping
         Texts of `RISK_ATTRIBUTES`; those that are absent may be missing.
     """
-    if values.get("SOPClassUID", "").startswith(_COMPUTED):
-        return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
-    if is_tissue(values):
-        return values.get("BurnedInAnnotation", "").strip().upper() == "YES"
+    if not is_image(values):
+        return False
     if (
         values.get("BurnedInAnnotation", "").strip().upper() == "YES"
         or values.get("ConversionType", "").strip()

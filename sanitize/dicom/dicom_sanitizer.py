@@ -14,7 +14,7 @@ from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes
 from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element
-from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, may_show_text
+from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, is_image, may_show_text
 from medsanitize.sanitize.dicom.dates import shift_days
 from medsanitize.sanitize.dicom.encapsulated_pdf import is_to_rebuild
 from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
@@ -328,7 +328,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _pixel_check(self, texts: dict[str, str], has_pixels: bool, *, known: bool) -> CheckResult:
         """Whether the pixels are read for text (``passed``), once `_clean_pixels` has verified them."""
         cleans = self._policy.dicom.options.clean_pixel_data
-        if has_pixels and cleans and self._policy.pixels.search == "every-image":
+        if has_pixels and cleans and self._policy.pixels.search == "every-image" and is_image(texts):
             return CheckResult.PASSED
         if not has_pixels or not (known or may_show_text(texts)):
             return CheckResult.NOT_APPLICABLE

@@ -21,7 +21,7 @@ from medsanitize.sanitize.text.classify_words import classify_words
 from medsanitize.sanitize.text.deny_list import deny_list_of
 from medsanitize.sanitize.text.image_markers import is_image_marker
 from medsanitize.sanitize.text.known_identifiers import KnownTerms, TextCut, find_known_identifiers
-from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.lexicon import WordKind, is_guessed
 from medsanitize.sanitize.text.measurements import find_quantities
 from medsanitize.sanitize.text.ner import EntityFinder
 from medsanitize.sanitize.text.recognizers import PatternMatch, extend_to_words, find_patterns
@@ -193,6 +193,8 @@ class TextCleaner:
             if reading.words[place].kind is WordKind.DOUBTFUL:
                 yield TextCut(reading.words[place].start, reading.words[place].end, "doubtful-word")
         for word in reading.words:
+            if is_guessed(word.text):
+                yield TextCut(word.start, word.end, "unknown-word")
             if word.kind is WordKind.INSTITUTION or (
                 word.kind is WordKind.NUMBER
                 and len(word.text) > _OCR_DIGITS

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cache, lru_cache
 
 from medsanitize.policies.tables import vocabulary
-from medsanitize.sanitize.text.morphology import is_clinical
+from medsanitize.sanitize.text.morphology import is_clinical, is_composed
 from medsanitize.sanitize.text.scripts.characters import has_script
 from medsanitize.sanitize.text.scripts.forms import is_script_name, is_script_word
 from medsanitize.sanitize.text.word_shape import resembles_no_name
@@ -57,6 +57,19 @@ def word_kind(word: str) -> WordKind:
     if _GRADE.fullmatch(word):
         return WordKind.TERM
     return WordKind.SAFE if folded in vocabulary.clinical_words() or _is_shaped(folded) else kind
+
+
+@lru_cache(maxsize=65536)
+def is_guessed(word: str) -> bool:
+    """Return whether only an ending or its sequences of letters say that a word is no name.
+
+    Letters that OCR misread may say so as well.
+    """
+    if word_kind(word) is not WordKind.SAFE or len(word) == 1 or has_script(word):
+        return False
+    folded = vocabulary.fold(word)
+    listed = folded in vocabulary.clinical_words() or any(folded in words for words in _ordinary())
+    return not listed and not is_composed(folded)
 
 
 def listed_kind(word: str) -> WordKind:

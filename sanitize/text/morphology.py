@@ -33,6 +33,12 @@ def is_clinical(word: str) -> bool:
     return plain.endswith(_suffixes()) or _is_classical(plain) or _is_compound(word)
 
 
+@lru_cache(maxsize=65536)
+def is_composed(word: str) -> bool:
+    """Return whether a folded word consists of clinical parts, whatever its ending."""
+    return _SHORTEST <= len(word) <= _LONGEST and (_is_classical(_plain(word)) or _is_compound(word))
+
+
 def _plain(word: str) -> str:
     spread = unicodedata.normalize(
         "NFKD",

@@ -16,6 +16,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in import clean
 from medsanitize.sanitize.burned_in.areas import areas_outside
 from medsanitize.sanitize.burned_in.ocr import TextReader
+from medsanitize.sanitize.burned_in.text_map import CELL, Chances
 from medsanitize.sanitize.context import Context, ReviewDecision
 from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.formats import jpeg2000
@@ -46,13 +47,18 @@ LEFT, TOP, RIGHT, BOTTOM = AREA
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+def no_text(values: NDArray[np.float32]) -> Chances:
+    """A text map without text."""
+    return np.zeros((-(-values.shape[0] // CELL), -(-values.shape[1] // CELL)), np.float32)
+
+
 @pytest.fixture(autouse=True)
 def _no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader finds nothing: only the areas of the policy are blanked."""
     for name in ("read", "read_changes"):
         monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
-    # Without a reader, real text and strokes of noise would be blanked as unread.
-    monkeypatch.setattr(clean, "find_lines", lambda _: ())
+    # Without a reader, real text would be blanked as unread.
+    monkeypatch.setattr(clean, "text_chances", no_text)
     monkeypatch.setattr(clean, "find_codes", lambda _, **__: ())
 
 

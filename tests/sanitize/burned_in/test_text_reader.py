@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -10,8 +10,9 @@ import pydicom
 import pytest
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.find_text import read_frames
-from medsanitize.sanitize.burned_in.ocr import Bounds, Frame, TextReader
+from medsanitize.sanitize.burned_in.ocr import Bounds, Cells, Frame, TextReader
 from medsanitize.sanitize.burned_in.rendering import render_frame
+from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -108,9 +109,9 @@ class Blinded(TextReader):
         self._models = reader()._models
         self.patch = patch
 
-    def _look(self, frame: Frame, scale: float) -> list[Bounds]:
+    def _look(self, frame: Frame, scale: float, where: Cells | None = None) -> list[Bounds]:
         whole = max(frame.shape) == 320
-        return [self.patch] if whole else super()._look(frame, scale)
+        return [self.patch] if whole else super()._look(frame, scale, where)
 
 
 def test_a_large_area_without_recognized_text_is_read_again() -> None:
@@ -154,13 +155,14 @@ class Counting(TextReader):
         self._models = reader()._models
         self.shapes: list[tuple[int, ...]] = []
 
-    def read(self, frame: Frame) -> tuple[TextBox, ...]:
+    def read(self, frame: Frame, chances: Chances | None = None) -> tuple[TextBox, ...]:
         self.shapes.append(frame.shape)
-        return super().read(frame)
+        return super().read(frame, chances)
 
-    def read_changes(self, frame: Frame, area: Bounds, changed: NDArray[np.bool_]) -> tuple[TextBox, ...]:
-        self.shapes.append((area[3] - area[1], area[2] - area[0]))
-        return super().read_changes(frame, area, changed)
+
+def mapped(frames: Iterable[Frame]) -> Iterator[tuple[Frame, Chances]]:
+    """Frames with their text maps."""
+    return ((frame, text_chances(frame.astype(np.float32))) for frame in frames)
 
 
 def cine() -> Iterator[Frame]:
@@ -174,7 +176,7 @@ def cine() -> Iterator[Frame]:
 
 def test_unchanged_frames_are_read_once_and_new_text_is_found() -> None:
     counting = Counting()
-    texts = [letters(boxes) for boxes in read_frames(counting, cine())]
+    texts = [letters(boxes) for boxes in read_frames(counting, mapped(cine()))]
     assert counting.shapes[0] == (320, 320)
     assert len(counting.shapes) == 2
     assert counting.shapes[1][0] < 160
@@ -188,7 +190,7 @@ def test_an_unchanged_line_keeps_its_first_reading() -> None:
     written(first, "Harmonic Sector", (20, 50), 9, ink=0.6)
     last = first.copy()
     last[:40] = last[75:] = 90
-    boxes = tuple(read_frames(reader(), [first, last]))
+    boxes = tuple(read_frames(reader(), mapped([first, last])))
     assert boxes[0]
     assert set(boxes[0]) <= set(boxes[1])
     assert not any(box.top < 60 and box.bottom > 50 for box in set(boxes[1]) - set(boxes[0]))
@@ -201,7 +203,7 @@ def test_text_that_fades_in_slowly_is_read() -> None:
         np.round(empty + (full.astype(float) - empty) * part).astype(np.uint8)
         for part in np.arange(0, 1, 0.03)
     ]
-    assert "KOWALSKA" in letters(tuple(read_frames(reader(), [*steps, full]))[-1])
+    assert "KOWALSKA" in letters(tuple(read_frames(reader(), mapped([*steps, full])))[-1])
 
 
 def test_reading_does_not_change_the_callers_arithmetic_settings() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
-from medsanitize.sanitize.burned_in.strokes import find_lines
+from medsanitize.sanitize.burned_in.text_map import text_chances
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
@@ -57,19 +57,24 @@ def cleaned(
     return np.frombuffer(image.stored.released(0), np.uint8).reshape(picture.shape)
 
 
+def unread(
+    picture: Picture, *harmless: TextBox, blanked: tuple[tuple[int, int, int, int], ...] = ()
+) -> NDArray[np.bool_]:
+    """The mask of what is blanked if only ``harmless`` is read."""
+    values = picture.astype(np.float32)
+    return covered(unread_areas(values, text_chances(values), harmless, blanked), picture.shape)
+
+
 class _Reader:
     """A reader that always reads the same lines."""
 
     def __init__(self, *lines: TextBox) -> None:
         self.lines = lines
 
-    def read(self, frame: Picture) -> tuple[TextBox, ...]:  # noqa: ARG002
+    def read(self, frame: Picture, chances: object) -> tuple[TextBox, ...]:  # noqa: ARG002
         return self.lines
 
-    def read_changes(self, frame: Picture, area: object, changed: object) -> tuple[()]:  # noqa: ARG002
-        return ()
-
-    def read_closely(self, frame: Picture, boxes: object) -> tuple[()]:  # noqa: ARG002
+    def read_changes(self, *_: object) -> tuple[()]:
         return ()
 
 
@@ -78,7 +83,7 @@ class _Reader:
 def test_unread_letters_are_found_at_any_angle(angle: int, size: int, ink: float) -> None:
     picture, letters = drawn(NAME, size, angle, ink)
 
-    mask = covered(unread_areas(find_lines(picture), (), (), picture.shape[:2]), picture.shape)
+    mask = unread(picture)
 
     assert (mask & letters).sum() >= 0.97 * letters.sum()
     assert mask.mean() < 0.2
@@ -89,7 +94,7 @@ def test_dark_letters_on_a_slope_are_found() -> None:
     slope = np.linspace(90, 200, 400)[None].repeat(400, axis=0)
     picture = np.where(letters, slope - 60, slope).astype(np.uint8)
 
-    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+    mask = unread(picture)
 
     assert (mask & letters).sum() >= 0.97 * letters.sum()
 
@@ -98,7 +103,7 @@ def test_letters_that_continue_a_line_on_a_bright_ground_are_blanked_with_it() -
     picture, letters = drawn(NAME, 24, ink=0.5)
     picture = np.maximum(picture, np.where(np.arange(400) > 200, 85, 0)).astype(np.uint8)
 
-    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+    mask = unread(picture)
 
     assert (mask & letters).sum() >= 0.97 * letters.sum()
 
@@ -115,7 +120,7 @@ def test_words_of_joined_letters_are_found(angle: int) -> None:
     draw.line((whole[0] + right - left + 12, top, whole[2], top), fill=255, width=3)
     picture = np.asarray(layer.rotate(angle, Image.Resampling.BICUBIC))
 
-    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+    mask = unread(picture)
 
     assert (mask & (picture > 128)).sum() >= 0.97 * (picture > 128).sum()
 
@@ -126,7 +131,7 @@ def test_the_ground_between_the_lines_of_a_block_is_no_text() -> None:
         ImageDraw.Draw(layer).text((20, 20 + 14 * row), "GRZBOWSKA 1961", fill=255, font_size=12)
     picture = np.maximum(np.asarray(layer), np.where(np.arange(400)[:, None] > 90, 70, 0)).astype(np.uint8)
 
-    mask = covered(unread_areas(find_lines(picture), (), (), (400, 400)), picture.shape)
+    mask = unread(picture)
 
     assert (mask & (np.asarray(layer) > 128)).sum() >= 0.97 * (np.asarray(layer) > 128).sum()
     assert not mask[100:].any()
@@ -136,13 +141,10 @@ def test_a_harmless_word_that_blanking_would_cut_is_blanked_whole() -> None:
     picture, letters = drawn("SUPINE", 24)
     rows = np.flatnonzero(letters.any(axis=1))
     middle = int(rows.mean())
-    lines = find_lines(picture)
 
-    areas = unread_areas(
-        lines, [TextBox(120, 170, 280, 230, "SUPINE", 0.99)], [(100, 0, 300, middle)], (400, 400)
-    )
+    mask = unread(picture, TextBox(120, 170, 280, 230, "SUPINE", 0.99), blanked=((100, 0, 300, middle),))
 
-    assert covered(areas, picture.shape)[letters].all()
+    assert mask[letters].all()
 
 
 def test_rulers_noise_and_anatomy_are_no_text() -> None:
@@ -157,16 +159,15 @@ def test_rulers_noise_and_anatomy_are_no_text() -> None:
     shadows = 120 + 80 * np.sin(x / 14) * np.cos(y / 19) + rng.normal(0, 6, (300, 300))
 
     for picture in (ruler, dots, np.clip(shadows, 0, 255).astype(np.uint8)):
-        assert find_lines(picture) == ()
+        assert not unread(picture).any()
 
 
 def test_a_line_is_acquitted_only_by_a_reading_that_accounts_for_its_ink() -> None:
-    picture, _ = drawn("SUPINE PORTABLE")
-    lines = find_lines(picture)
+    picture, letters = drawn("SUPINE PORTABLE")
 
-    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "SUPINE PORTABLE", 0.98)], (), (400, 400)) == ()
-    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "1", 0.98)], (), (400, 400)) != ()
-    assert unread_areas(lines, [TextBox(90, 185, 310, 215, "   ", 0.98)], (), (400, 400)) != ()
+    assert not unread(picture, TextBox(90, 185, 310, 215, "SUPINE PORTABLE", 0.98)).any()
+    assert unread(picture, TextBox(90, 185, 310, 215, "1", 0.98))[letters].all()
+    assert unread(picture, TextBox(90, 185, 310, 215, "   ", 0.98))[letters].all()
 
 
 def test_unread_text_is_blanked_and_read_text_is_kept() -> None:
