@@ -14,10 +14,14 @@ from medsanitize.pipeline.state.review_queue import (
     SealedReviewItem,
     add_item,
     assign_item,
+    first_beyond,
     has_item,
+    place_of,
     queue_size,
+    remove_items_from,
     store_left_out,
 )
+from medsanitize.pipeline.state.stage_results import REVIEW_ITEMS_END
 from medsanitize.sanitize.result import ReviewItem
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ PER_RUN = 20_000
 """Maximum number of different review items of a run or shard."""
 BYTES_PER_RUN = 2**30
 """Maximum size in bytes of the review items of a run or shard."""
+# Factor by which the limits may be exceeded until the next look at all items.
+_SLACK = 1.1
 # Bounds of one item: a larger picture is left out, and a longer text is cut.
 _PICTURE = 512 * 2**10
 _TEXT = 2_000
@@ -36,16 +42,36 @@ _TEXT = 2_000
 
 @dataclass(slots=True)
 class Budget:
-    """The number and bytes of review items that may still be stored; further items are only counted."""
+    """The stored review items of a run, and the place from which on none is stored (``place_of``).
 
-    review_items: int
-    bytes: int
+    Items are stored in any order: which ones are kept depends on their places only.
+    """
+
+    items: int
+    size: int
+    end: tuple[int, bytes] | None
 
     @classmethod
-    def remaining(cls, state: State) -> Budget:
-        """Return what remains of the limits of a run."""
-        stored = queue_size(state)
-        return cls(PER_RUN - stored.items, BYTES_PER_RUN - stored.bytes)
+    def stored(cls, state: State) -> Budget:
+        """Return what a run has stored."""
+        size, end = queue_size(state), REVIEW_ITEMS_END.load(state)
+        return cls(size.items, size.bytes, end)
+
+    def is_beyond(self, item: SealedReviewItem) -> bool:
+        """Report whether the item is not to be stored."""
+        return self.end is not None and place_of(item) >= self.end
+
+    def trim(self, state: State, slack: float = 1.0) -> None:
+        """Remove items beyond the limits of a run, if they are exceeded by the factor ``slack``."""
+        if self.items <= slack * PER_RUN and self.size <= slack * BYTES_PER_RUN:
+            return
+        end = first_beyond(state, PER_RUN, BYTES_PER_RUN)
+        if end is None:
+            return
+        remove_items_from(state, end)
+        REVIEW_ITEMS_END.store(state, end)
+        size = queue_size(state)
+        self.items, self.size, self.end = size.items, size.bytes, end
 
 
 def seal_items(
@@ -77,17 +103,20 @@ def _rank(item: ReviewItem) -> int:
 
 
 def store_items(
-    state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, room: Budget
+    state: State, number: int, review_items: Sequence[SealedReviewItem], beyond: int, stored: Budget
 ) -> None:
-    """Store the review items of object ``number`` within the open batch, up to the maximum number."""
+    """Store the review items of object ``number`` within the open batch; ``beyond`` counts those left out."""
     for item in review_items:
-        if not has_item(state, item.name):
-            if not item.value or room.review_items < 1 or room.bytes < len(item.value):
-                beyond += 1
-                continue
+        is_stored = has_item(state, item.name)
+        # Without a value, it was stored before and is beyond the limits since.
+        if stored.is_beyond(item) or not (is_stored or item.value):
+            beyond += 1
+            continue
+        if not is_stored:
             add_item(state, item)
-            room.review_items -= 1
-            room.bytes -= len(item.value)
+            stored.items += 1
+            stored.size += len(item.value)
         assign_item(state, number, item.name)
     if beyond:
         store_left_out(state, number, beyond)
+    stored.trim(state, _SLACK)

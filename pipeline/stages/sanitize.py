@@ -127,7 +127,7 @@ def sanitize_objects(
     """
     if staging is not None:
         make_partial_folder(staging)
-    room = Budget.remaining(state)
+    stored = Budget.stored(state)
     decodes = rules.clean_pixel_data or rules.faces == "deface"
     total = pending_cost(state, rules.weights)
     pending = jobs(state, rules.pseudonyms, rules.faces, rules.weights, large_cost(total, engine.workers))
@@ -141,9 +141,10 @@ def sanitize_objects(
         add_links(state, [link for one in done for link in one.links])
         for one in done:
             if one.review_items or one.beyond:
-                store_items(state, one.row.id, one.review_items, one.beyond, room)
+                store_items(state, one.row.id, one.review_items, one.beyond, stored)
         state.count_written(len(done))
         on_objects(len(done))
+    stored.trim(state)
     state.commit()
 
 

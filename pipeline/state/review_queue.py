@@ -62,6 +62,33 @@ def assign_item(state: State, number: int, name: bytes) -> None:
     state.write("INSERT OR IGNORE INTO review_item_objects VALUES (?, ?)", [(number, name)])
 
 
+def place_of(item: SealedReviewItem) -> tuple[int, bytes]:
+    """Return what review items are ordered by: the least certain first, then their names."""
+    return item.rank, item.name
+
+
+def first_beyond(state: State, items: int, size: int) -> tuple[int, bytes] | None:
+    """Return the place of the first stored item beyond a number of items and of bytes; None if all fit."""
+    rows = state.db.execute("SELECT rank, name, length(value) FROM review_items ORDER BY rank, name")
+    for rank, name, length in rows:
+        items, size = items - 1, size - length
+        if items < 0 or size < 0:
+            return rank, bytes(name)
+    return None
+
+
+def remove_items_from(state: State, place: tuple[int, bytes]) -> None:
+    """Remove the items from a place on, within the open batch; count them as left out of their objects."""
+    gone = "name IN (SELECT name FROM review_items WHERE (rank, name) >= (?, ?))"
+    state.write(
+        "INSERT INTO review_items_left_out SELECT id, count(*) FROM review_item_objects"  # noqa: S608
+        f" WHERE {gone} GROUP BY id ON CONFLICT (id) DO UPDATE SET count = count + excluded.count",
+        [place],
+    )
+    state.write(f"DELETE FROM review_item_objects WHERE {gone}", [place])  # noqa: S608
+    state.write("DELETE FROM review_items WHERE (rank, name) >= (?, ?)", [place])
+
+
 def store_left_out(state: State, number: int, count: int) -> None:
     """Store how many review items of an object were left out, within the open batch."""
     state.write("INSERT OR REPLACE INTO review_items_left_out VALUES (?, ?)", [(number, count)])

@@ -140,6 +140,10 @@ def _overlap(facts: Mapping[str, Any]) -> OverlapResult:
     return OverlapResult(**{**facts, **texts})
 
 
+def _place(facts: Any) -> tuple[int, bytes]:
+    return int(facts[0]), bytes.fromhex(facts[1])
+
+
 def _tables(facts: Mapping[str, Mapping[str, int]]) -> dict[str, TableNotes]:
     return {name: TableNotes(**notes) for name, notes in facts.items()}
 
@@ -187,6 +191,14 @@ SMALL_SERIES_JOINED = Flag("small-series-joined", ("stages.faces",))
 """Series with too few slices are joined by frame of reference."""
 FACES_JUDGED = Flag("faces-judged", ("stages.faces",))
 """Every series has a verdict on faces."""
+
+REVIEW_ITEMS_END = Result(
+    "review-items-end",
+    _place,
+    ("stages.review_items",),
+    encode=lambda place: [place[0], place[1].hex()],
+)
+"""Rank and name from which on review items are not stored, because the limits of a run are reached."""
 
 # -- decisions on the whole set -------------------------------------------------------------
 
