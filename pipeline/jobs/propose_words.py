@@ -23,10 +23,12 @@ from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.jobs.word_list_files import Candidate, Drafts, draft_paths, write_drafts
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages.batch_plan import cost_weights, large_cost, plan_batches
 from medsanitize.pipeline.stages.inventory import take_inventory
-from medsanitize.pipeline.stages.resolve import Job, batches, jobs, read_excluded, resolve
+from medsanitize.pipeline.stages.resolve import Job, jobs, read_excluded, resolve
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.objects import count_pending
+from medsanitize.pipeline.state.pending_objects import CostWeights, pending_cost
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
 from medsanitize.pipeline.storage.pacs.check import check_pacs
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source_files
@@ -39,7 +41,6 @@ from medsanitize.sanitize.pseudonyms import derive_sub_keys
 Kind = Literal["kept", "removed", "staff"]
 LEAST_PATIENTS: Final = 3
 """Patients in whose texts a kept or removed word must occur to be proposed."""
-_BATCH: Final = 48
 _PATIENT_BYTES: Final = 8
 
 
@@ -129,7 +130,7 @@ def propose_words(
             take_inventory(state, policy.inputs, engine, progress.advance)
             resolve(state, policy.exclude)
             progress.stage("words", count_pending(state))
-            _read_texts(state, engine, counts, progress.advance)
+            _read_texts(state, engine, cost_weights(policy), counts, progress.advance)
     finally:
         state.close()
     drafts = counts.drafts(least_patients)
@@ -152,8 +153,12 @@ def _only_texts(policy: Policy) -> Policy:
     )
 
 
-def _read_texts(state: State, engine: Engine, counts: _Counts, advance: Callable[[int], None]) -> None:
-    for result in engine.map(words_batch, batches(jobs(state, None, "ignore"), _BATCH)):
+def _read_texts(
+    state: State, engine: Engine, weights: CostWeights, counts: _Counts, advance: Callable[[int], None]
+) -> None:
+    total = pending_cost(state, weights)
+    pending = jobs(state, None, "ignore", weights, large_cost(total, engine.workers))
+    for result in engine.map(words_batch, plan_batches(pending, total, engine.workers)):
         # An object that crashes a worker is left out, as in a release.
         if isinstance(result, WorkerCrashed):
             advance(1)
