@@ -7,8 +7,10 @@ line recognizer); its code, which may download models, is not imported.
 from __future__ import annotations
 
 import importlib.util
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,12 @@ from medsanitize.sanitize.onnx import open_network, run_network
 from numpy.typing import NDArray
 
 Gray = NDArray[np.uint8]
-# Input of the recognizer: height, lines per batch, least width (pixels).
+# Input of the recognizer: height, least width, and what wider ones are multiples of (pixels).
 _LINE_HEIGHT = 48
-_BATCH = 8
 _WIDTH = 320
+_STEP = 64
+# Lines whose text is remembered: some hundred bytes each.
+_REMEMBERED = 4096
 # Least detector score of a text pixel and of a patch (mean), and least side of a patch (pixels).
 _INK = 0.2
 _LEAST = 0.4
@@ -43,7 +47,15 @@ class TextPatch:
 
 
 class OcrModels:
-    """The detector and the recognizer, loaded when first used."""
+    """The detector and the recognizer, loaded when first used.
+
+    Lines with the pixels of an earlier one, such as those of a static overlay, are not recognized again: the
+    text of a line is a function of its pixels.
+    """
+
+    def __init__(self) -> None:
+        # By digest of a line's pixels: the texts may identify, so they are in memory only and bounded.
+        self._recognized: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
 
     @cached_property
     def _detector(self) -> Any:
@@ -109,25 +121,28 @@ class OcrModels:
         list of (str, float)
             Text and mean certainty (0 to 1) of each line.
         """
+        return [self._remembered(line) for line in lines]
+
+    def _remembered(self, line: Gray) -> tuple[str, float]:
+        key = blake2b(repr(line.shape).encode() + line.tobytes(), digest_size=16).digest()
+        if key not in self._recognized:
+            self._recognized[key] = self._recognize(line)
+            if len(self._recognized) > _REMEMBERED:
+                self._recognized.popitem(last=False)
+        self._recognized.move_to_end(key)
+        return self._recognized[key]
+
+    def _recognize(self, line: Gray) -> tuple[str, float]:
+        """Recognize one line by itself: beside others, its padding and rounding would depend on them."""
         import cv2
 
-        sized = []
-        for line in lines:
-            width = max(16, round(_LINE_HEIGHT * line.shape[1] / line.shape[0]))
-            method = cv2.INTER_AREA if line.shape[0] > _LINE_HEIGHT else cv2.INTER_CUBIC
-            sized.append(cv2.resize(line, (width, _LINE_HEIGHT), interpolation=method).astype(np.uint8))
-        texts: list[tuple[str, float]] = [("", 0.0)] * len(lines)
-        # Batches of similar width: a line is padded to the widest one of its batch.
-        order = sorted(range(len(lines)), key=lambda index: (sized[index].shape[1], index))
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            width = max(_WIDTH, sized[batch[-1]].shape[1])
-            padded = np.zeros((len(batch), 3, _LINE_HEIGHT, width), np.float32)
-            for row, index in enumerate(batch):
-                padded[row, :, :, : sized[index].shape[1]] = _normalized(sized[index])
-            for index, chances in zip(batch, run_network(self._recognizer, padded), strict=True):
-                texts[index] = self._decoded(chances)
-        return texts
+        width = max(16, round(_LINE_HEIGHT * line.shape[1] / line.shape[0]))
+        method = cv2.INTER_AREA if line.shape[0] > _LINE_HEIGHT else cv2.INTER_CUBIC
+        sized = cv2.resize(line, (width, _LINE_HEIGHT), interpolation=method).astype(np.uint8)
+        # Few different widths, since the network plans its memory for each.
+        padded = np.zeros((1, 3, _LINE_HEIGHT, max(_WIDTH, -(-width // _STEP) * _STEP)), np.float32)
+        padded[0, :, :, :width] = _normalized(sized)
+        return self._decoded(run_network(self._recognizer, padded)[0])
 
     def _decoded(self, chances: NDArray[np.float32]) -> tuple[str, float]:
         """CTC decoding: most probable class of each column, without repetitions and blanks."""
