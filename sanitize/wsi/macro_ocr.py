@@ -12,7 +12,9 @@ from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.codes import find_codes
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.rendering import render_frame
+from medsanitize.sanitize.burned_in.rendering import render_frame, stored_gray
+from medsanitize.sanitize.burned_in.text_map import text_chances
+from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from numpy.typing import NDArray
 
@@ -47,8 +49,14 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     rows, columns = crop.shape[:2]
     geometry = Geometry(rows, columns, 3, 1, 8, 8, 7, False, "RGB")
     found: list[Area] = []
+    values = stored_gray(crop, geometry, "RGB", None)
+    chances = text_chances(values)
+    for x, y, x1, y1 in unread_areas(values, chances, (), ()):
+        area = (x + left, y + top, x1 + left, y1 + top)
+        if not any(covered_fraction(area, known) >= _SAME_AREA_FRACTION for known in blanked):
+            found.append(area)
     for shown in render_frame(crop, geometry, "RGB", None):
-        for box in _reader().read(shown):
+        for box in _reader().read(shown, chances):
             one = area_to_blank(box, (rows, columns))
             # Text found after blanking is usually the edge of a box that was too tight: double the margin.
             one = area_to_blank(one, (rows, columns)) if blanked else one
