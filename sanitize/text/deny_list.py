@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.policies.model import TextSection
-from medsanitize.policies.tables.vocabulary import cues
+from medsanitize.policies.tables.vocabulary import clinical_words, cues, fold
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.edit_distance import TypoIndex, build_typo_index
@@ -27,7 +27,7 @@ from medsanitize.sanitize.text.known_identifiers import (
     compile_terms,
     find_known_identifiers,
 )
-from medsanitize.sanitize.text.lexicon import WordKind, word_kind
+from medsanitize.sanitize.text.lexicon import WordKind, listed_kind, word_kind
 from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS
 
@@ -74,6 +74,8 @@ class DenyList:
             for form in self._terms.forms
             if form.shape == "phrase" and form.key.isalpha() and len(form.breaks) > 1
         )
+        # Of shorter words, look-alikes are too many: the cleaner cuts them as unknown words.
+        self._blurred = tuple(one for one in self._terms.blurred() if len(one.key) >= _LEAST_TYPO)
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._search)
 
     def __repr__(self) -> str:
@@ -107,9 +109,8 @@ class DenyList:
         return merged
 
     def _search(self, text: str, noisy: bool) -> tuple[TextCut, ...]:
-        cuts = [*find_known_identifiers(text, self._terms, noisy=noisy), *self._varied(text)]
-        if self._phrases and not noisy:
-            cuts += find_ocr_variants(text, self._phrases, frozenset())
+        cuts = [*find_known_identifiers(text, self._terms), *self._varied(text)]
+        cuts += find_ocr_variants(text, self._blurred if noisy else self._phrases, frozenset())
         return tuple(sorted(cuts, key=lambda cut: (cut.start, cut.end)))
 
     def _varied(self, text: str) -> Iterator[TextCut]:
@@ -177,4 +178,8 @@ def _names_place(entry: str) -> bool:
 
 
 def _is_ordinary(word: str, key: str) -> bool:
-    return key in vocabulary() or word_kind(word) in _ORDINARY
+    # Not by its shape: letters that resemble no name may still be a misspelt one.
+    folded = fold(word)
+    if key in vocabulary() or folded in vocabulary() or folded in clinical_words():
+        return True
+    return listed_kind(word) in _ORDINARY
