@@ -126,6 +126,10 @@ def _line(one: Candidate, *, used: bool, places: bool) -> str:
     # Such values, as "#3", would read as comments, and single letters are no entries.
     if "#" in entry or entry_problem(entry) is not None:
         return ""
-    counts = f"{one.patients:,} patients, {one.objects:,} objects"
+    counts = f"{_counted(one.patients, 'patient')}, {_counted(one.objects, 'object')}"
     where = f": {', '.join(one.where[:_MOST_ATTRIBUTES])}" if places else ""
     return f"{'' if used else '#'}{entry}  # {counts}{where}"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

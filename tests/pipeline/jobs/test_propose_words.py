@@ -91,7 +91,7 @@ def test_each_entry_states_how_often_and_where_it_occurs(drafted: Policy) -> Non
     deny = (drafted.state / "chest-ct-1.0.deny-list.txt").read_text()
     allow = (drafted.state / "chest-ct-1.0.allow-list.txt").read_text()
     assert "Kaltenbrunner^Hans  # 4 patients, 8 objects\n" in deny
-    assert "Quaxton^Mia  # 1 patients, 2 objects\n" in deny
+    assert "Quaxton^Mia  # 1 patient, 2 objects\n" in deny
     assert "#Kopfspule  # 4 patients, 8 objects: StudyDescription\n" in allow
 
 
