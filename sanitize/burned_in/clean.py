@@ -51,7 +51,7 @@ _MOST_UNREAD = 0.4
 _TEXT = 0.4
 # Certainty from which a line is read beyond doubt, and from which a harmless reading acquits what is there.
 _SURE = 0.9
-_ACQUITTED = 0.8
+_ACQUITTED = 0.85
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import hypot
 
 import numpy as np
+from medsanitize.sanitize.burned_in.letter_ink import count_letters
 from medsanitize.sanitize.burned_in.local_contrast import local_contrast
 from medsanitize.sanitize.burned_in.text_map import CELL
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
@@ -22,8 +23,15 @@ Mask = NDArray[np.bool_]
 
 # Chance of a cell that shows text, and of cells that continue it.
 _TEXT, _CONTINUED = 0.6, 0.3
+# Chance from which a piece is text beyond doubt, at this quantile of its cells; others need ink like letters.
+_SURE, _MOSTLY = 0.98, 0.75
+_LETTERS, _MORE_LETTERS = 2.0, 4.0
+# Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
+_BIG, _REDUCED = 28.0, 24.0
 # Least number of such cells in a piece of a line.
 _CELLS = 2
+# Extent across the page (sizes) beyond which a line is slanted.
+_SLANTED = 1.8
 # Gap (letter sizes) up to which pieces are of one line, and largest ratio of their sizes.
 _GAP, _SIZES = 1.2, 2.0
 # Least length of a line in letter sizes: shorter ones are markers of one or two letters.
@@ -58,13 +66,39 @@ class StrokeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """Connected cells with text: bounds in pixels, cells inside them, and sides of the oriented bounds."""
+class TextPiece:
+    """Connected cells with text.
+
+    Attributes
+    ----------
+    bounds : Area
+        In pixels; both sides are multiples of `CELL`.
+    cells : array of bool
+        Cells inside the bounds.
+    length, size : float
+        Sides of the oriented bounds in pixels.
+    sure : bool
+        Whether the cells show text beyond doubt.
+    """
 
     bounds: Area
     cells: Mask
     length: float
     size: float
+    sure: bool
+
+    @property
+    def is_slanted(self) -> bool:
+        """Whether the line is neither horizontal nor vertical."""
+        left, top, right, bottom = self.bounds
+        return min(right - left, bottom - top) > _SLANTED * self.size
+
+    def letters_in(self, area: Area) -> float:
+        """Return about how many letters of the piece an area holds, one for each size along the line."""
+        left, top = (side // CELL for side in self.bounds[:2])
+        rows = slice(max(0, area[1] // CELL - top), max(0, -(-area[3] // CELL) - top))
+        columns = slice(max(0, area[0] // CELL - left), max(0, -(-area[2] // CELL) - left))
+        return self.length / self.size * float(self.cells[rows, columns].sum() / self.cells.sum())
 
 
 def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine, ...]:
@@ -83,16 +117,17 @@ def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine
         One for each word, or for each line if its words stand close together. Single letters and pairs of
         letters without others beside them are left out.
     """
-    pieces = list(_pieces(chances))
-    lines = [_line(piece, values) for piece in pieces]
-    long = _are_long_enough(pieces)
-    return tuple(
-        line for line, is_long in zip(lines, long, strict=True) if is_long or _has_several_letters(line)
-    )
+    pieces = list(text_pieces(chances))
+    found = []
+    for piece, is_long in zip(pieces, _are_long_enough(pieces), strict=True):
+        line = _line(piece, values)
+        if (is_long or _has_several_letters(line)) and _is_text(piece, line.size, values):
+            found.append(line)
+    return tuple(found)
 
 
-def _pieces(chances: NDArray[np.float32]) -> Iterator[_Piece]:
-    """Connected cells of which at least one certainly shows text."""
+def text_pieces(chances: NDArray[np.float32]) -> Iterator[TextPiece]:
+    """Yield connected cells of which at least one certainly shows text."""
     import cv2
 
     continued = (chances >= _CONTINUED).astype(np.uint8)
@@ -107,10 +142,11 @@ def _pieces(chances: NDArray[np.float32]) -> Iterator[_Piece]:
         _, sides, _ = cv2.minAreaRect(points)
         thin, length = sorted(CELL * (float(side) + 1) for side in sides)
         bounds = CELL * x, CELL * y, CELL * (x + width), CELL * (y + height)
-        yield _Piece(bounds, cells, length, thin)
+        inside = chances[y : y + height, x : x + width][cells]
+        yield TextPiece(bounds, cells, length, thin, bool(np.quantile(inside, _MOSTLY) >= _SURE))
 
 
-def _are_long_enough(pieces: list[_Piece]) -> list[bool]:
+def _are_long_enough(pieces: list[TextPiece]) -> list[bool]:
     """Whether each piece forms a line of several letters with its neighbors."""
     groups = list(range(len(pieces)))
 
@@ -135,7 +171,7 @@ def _has_several_letters(line: StrokeLine) -> bool:
     return sum(max(x1 - x0, y1 - y0) >= _SMALL for x0, y0, x1, y1 in line.letters) >= _SEVERAL
 
 
-def _are_neighbors(one: _Piece, other: _Piece) -> bool:
+def _are_neighbors(one: TextPiece, other: TextPiece) -> bool:
     smaller, larger = sorted((one.size, other.size))
     across, down = (
         max(0, one.bounds[side] - other.bounds[side + 2], other.bounds[side] - one.bounds[side + 2])
@@ -144,7 +180,39 @@ def _are_neighbors(one: _Piece, other: _Piece) -> bool:
     return larger <= _SIZES * smaller and hypot(across, down) <= _GAP * larger
 
 
-def _line(piece: _Piece, values: Values) -> StrokeLine:
+def _is_text(piece: TextPiece, size: float, values: Values) -> bool:
+    """Whether a piece is text beyond doubt, or has several letters of even ink with sharp edges."""
+    # At reduced resolution organs may look like letters, so large pieces need more than the network's word.
+    if piece.size > _BIG:
+        return _count_ink(piece, size, values) >= _MORE_LETTERS
+    return piece.sure or _count_ink(piece, size, values) >= _LETTERS
+
+
+def _count_ink(piece: TextPiece, size: float, values: Values) -> float:
+    """Count the letters of a piece by their ink."""
+    import cv2
+
+    rows, columns = values.shape
+    around = 3 * CELL
+    left, top = max(0, piece.bounds[0] - around), max(0, piece.bounds[1] - around)
+    part = values[top : piece.bounds[3] + around, left : piece.bounds[2] + around]
+    inside = np.zeros(part.shape, np.uint8)
+    own = np.kron(piece.cells.astype(np.uint8), np.ones((CELL, CELL), np.uint8))
+    y, x = piece.bounds[1] - top, piece.bounds[0] - left
+    own = own[
+        : min(rows - piece.bounds[1], part.shape[0] - y), : min(columns - piece.bounds[0], part.shape[1] - x)
+    ]
+    inside[y : y + own.shape[0], x : x + own.shape[1]] = own
+    low, high = float(part[inside > 0].min()), float(part[inside > 0].max())
+    picture = np.clip((part - low) * (255 / max(high - low, 1e-6)), 0, 255).astype(np.uint8)
+    if size > _BIG:
+        sides = [max(1, round(side * _REDUCED / size)) for side in part.shape[::-1]]
+        picture = np.asarray(cv2.resize(picture, sides, interpolation=cv2.INTER_AREA), np.uint8)
+        inside = np.asarray(cv2.resize(inside, sides, interpolation=cv2.INTER_NEAREST), np.uint8)
+    return count_letters(picture, inside > 0)
+
+
+def _line(piece: TextPiece, values: Values) -> StrokeLine:
     """The letters of a piece: its connected ink, and its cells in which there is none."""
     import cv2
 
@@ -191,7 +259,7 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
             yield x, y, x + width, y + height
 
 
-def _bare_cells(piece: _Piece, letters: list[Area]) -> Iterator[Area]:
+def _bare_cells(piece: TextPiece, letters: list[Area]) -> Iterator[Area]:
     """Runs of cells of a piece that no letter covers."""
     left, top, right, bottom = piece.bounds
     covered = np.zeros((bottom - top, right - left), np.float32)

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from medsanitize.sanitize.burned_in.areas import covered_fraction, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.strokes import StrokeLine, find_lines
+from medsanitize.sanitize.burned_in.strokes import StrokeLine, TextPiece, find_lines, text_pieces
 from medsanitize.sanitize.burned_in.text_map import CELL, Chances
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
 
 # Letters that were read per height of the line along its length: with fewer, only a part of it was read.
 _READ = 0.7
+# Part of a slanted line that a reading must cover.
+_WHOLE = 0.9
 # Part of a harmless line that may be blanked: with more, it is blanked whole.
 _TOUCHED = 0.2
 # Margin around a harmless line (of its height), in which the text map still shows it.
@@ -46,7 +48,8 @@ def unread_areas(
         Areas that are blanked anyway.
     """
     shape = values.shape[0], values.shape[1]
-    acquitted = [box for box in harmless if _is_read(box)]
+    pieces = list(text_pieces(chances))
+    acquitted = [box for box in harmless if _is_read(box, pieces)]
     found: tuple[Area, ...] = ()
     # A line that is blanked may cut the one beside it.
     for _ in range(_ROUNDS):
@@ -73,16 +76,30 @@ def unread_lines(
     """
     rest = chances.copy()
     for box in acquitted:
-        margin = round(_AROUND * box.height) + CELL
-        top, left = (max(0, side - margin) // CELL for side in (box.top, box.left))
-        rest[top : -(-(box.bottom + margin) // CELL), left : -(-(box.right + margin) // CELL)] = 0
+        left, top, right, bottom = (side // CELL for side in _grown(box))
+        rest[top:bottom, left:right] = 0
     return find_lines(values, rest)
 
 
-def _is_read(box: TextBox) -> bool:
-    """Whether a line has as many letters as its length needs."""
+def _is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
+    """Whether a line has as many letters as its length and the text found in it need."""
+    around = _grown(box)
     length = max(box.right - box.left, box.bottom - box.top)
-    return sum(map(str.isalnum, box.text)) >= max(1.0, _READ * length / max(box.height, 1))
+    needed = max(1.0, _READ * length / max(box.height, 1))
+    for piece in pieces:
+        inside = piece.letters_in(around)
+        # A slanted line is read as a whole or not at all: no box of OCR follows it.
+        if inside and piece.is_slanted and inside < _WHOLE * piece.length / piece.size:
+            return False
+        needed = max(needed, _READ * inside)
+    return sum(map(str.isalnum, box.text)) >= needed
+
+
+def _grown(box: TextBox) -> Area:
+    """The bounds of a line with the margin in which the text map still shows it, in whole cells."""
+    margin = round(_AROUND * box.height) + CELL
+    left, top = (max(0, side - margin) // CELL * CELL for side in (box.left, box.top))
+    return left, top, -(-(box.right + margin) // CELL) * CELL, -(-(box.bottom + margin) // CELL) * CELL
 
 
 def _is_cut(box: TextBox, blanked: Sequence[Area]) -> bool:

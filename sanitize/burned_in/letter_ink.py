@@ -1,0 +1,110 @@
+"""Ink of burned-in letters: thin strokes of one gray value with sharp edges, unlike tissue and noise."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+# Widest stroke (pixels), and contrasts (gray values) at which ink is separated from its surroundings.
+_WIDEST = 9
+_LEVELS = (150, 110, 60, 30)
+# Longer side of a letter and of a joined word (pixels), and the part of its oriented bounds that is ink.
+_SMALL, _LARGE, _LONGEST = 5, 64, 400
+_FULL, _EMPTY = 0.85, 0.08
+# Outline over that of the bounds: 1 for bars and dots, more for letters, still more for joined words.
+_BRANCHED, _WORD = 1.2, 1.7
+# Of the ink, least part close to its brightest value, and how close (part of the contrast).
+_EVEN, _CLOSE = 0.35, 0.25
+# Contrast within one pixel of the outline, as a part of the contrast of the ink.
+_SHARP = 0.6
+# What a bar or a dot counts, which may be part of a letter as well as of a ruler.
+_PLAIN = 0.5
+
+
+def count_letters(picture: Picture, inside: Mask) -> float:
+    """Count the pieces of ink in an area that look like letters.
+
+    Parameters
+    ----------
+    picture : array of uint8, shape (rows, columns)
+        A part of a frame, stretched to 0 to 255, with letters of at most 64 pixels.
+    inside : array of bool, shape (rows, columns)
+        The area; a piece counts if its center is in it.
+
+    Returns
+    -------
+    float
+        The largest count at any contrast, of dark or of bright ink; a joined word counts once per branch.
+    """
+    import cv2
+
+    window = np.ones((2 * _WIDEST + 1, 2 * _WIDEST + 1), np.uint8)
+    most = 0.0
+    for method in (cv2.MORPH_TOPHAT, cv2.MORPH_BLACKHAT):
+        # Only what is narrower than the window is left, without the slope of what is behind it.
+        thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
+        most = max(most, *(_letters(thin, level, inside) for level in _LEVELS))
+    return most
+
+
+def _letters(thin: Picture, level: int, inside: Mask) -> float:
+    """Count letters at one contrast."""
+    import cv2
+
+    mask = (thin >= level).astype(np.uint8)
+    _, labels, stats, centers = cv2.connectedComponentsWithStats(mask, connectivity=8)
+    columns, rows = (
+        np.rint(centers[:, at]).astype(int).clip(0, side - 1)
+        for at, side in ((0, thin.shape[1]), (1, thin.shape[0]))
+    )
+    longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
+    chosen = inside[rows, columns] & (longer >= _SMALL) & (longer <= _LONGEST)
+    chosen[0] = False
+    found = 0.0
+    for label in np.flatnonzero(chosen).tolist():
+        x, y, width, height, _ = (int(value) for value in stats[label])
+        around = np.s_[max(0, y - 2) : y + height + 2, max(0, x - 2) : x + width + 2]
+        branched = _branches(thin[around], labels[around] == label)
+        if branched >= _WORD:
+            found += round(branched)
+        elif branched:
+            found += 1 if branched >= _BRANCHED else _PLAIN
+    return found
+
+
+def _branches(thin: Picture, own: Mask) -> float:
+    """Outline of a piece over that of its bounds; 0 if it is no even ink with sharp edges."""
+    import cv2
+
+    values = thin[own].astype(np.float32)
+    # The brightest tenth of a piece is free of the borders of its strokes.
+    top = float(np.partition(values, values.size * 9 // 10)[values.size * 9 // 10])
+    if float((values >= (1 - _CLOSE) * top).mean()) < _EVEN:
+        return 0.0
+    rows, columns = np.nonzero(own)
+    width, height = int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1
+    _, sides, _ = cv2.minAreaRect(np.stack([columns, rows], axis=1).astype(np.float32))
+    long, short = sorted((float(side) + 1 for side in sides), reverse=True)
+    branched, sharp = _outline(thin, own, top)
+    branched /= 2 * (width + height)
+    share = values.size / (long * short)
+    thick = share > _FULL and branched < _BRANCHED and min(width, height) > _SMALL
+    wide = short > _LARGE or (long > _LARGE and branched < _WORD)
+    return 0.0 if sharp < _SHARP or share < _EMPTY or thick or wide else branched
+
+
+def _outline(thin: Picture, own: Mask, top: float) -> tuple[float, float]:
+    """Length of the outline of a piece (pixels), and the contrast across it as a part of ``top``."""
+    padded, values = np.pad(own, 2), np.pad(thin, 2).astype(np.float32)
+    length = steps = 0.0
+    for down, across in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+        there = np.roll(padded, (-down, -across), (0, 1))
+        border = padded & ~there
+        # One more pixel: anti-aliased borders take two.
+        near, far = (np.roll(values, (-down * step, -across * step), (0, 1)) for step in (1, 2))
+        length += float(border.sum())
+        steps += float((values - np.minimum(near, far))[border].sum())
+    return length, steps / max(length * top, 1.0)
