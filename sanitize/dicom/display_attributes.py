@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 from medsanitize.sanitize.burned_in.rendering import Palette
 from medsanitize.sanitize.dicom.assemble import raw_value
+from medsanitize.sanitize.dicom.segmented_palette import expand_segments
 from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 from medsanitize.sanitize.quarantine import Quarantined
 
 _DESCRIPTORS, _TABLES = (0x00281101, 0x00281102, 0x00281103), (0x00281201, 0x00281202, 0x00281203)
+_SEGMENTED = (0x00281221, 0x00281222, 0x00281223)
 _REGIONS = 0x00186011
 _LEFT, _TOP, _RIGHT, _BOTTOM = 0x00186018, 0x0018601A, 0x0018601C, 0x0018601E
 
@@ -20,19 +22,32 @@ _LEFT, _TOP, _RIGHT, _BOTTOM = 0x00186018, 0x0018601A, 0x0018601C, 0x0018601E
 def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palette | None:
     """Read the palette of a ``PALETTE COLOR`` object (PS3.3 C.7.6.3.1.5 and C.7.6.3.1.6).
 
-    Returns ``None`` for other objects, and for segmented or malformed look-up tables.
+    Returns ``None`` for other objects.
+
+    Raises
+    ------
+    Quarantined
+        ``pixels-undecodable`` for a malformed palette: text would be read in other colors than are shown.
     """
     if geometry.photometric != "PALETTE COLOR":
         return None
     order = "big" if layout.big else "little"
     channels, first = [], 0
-    for descriptor, table in zip(_DESCRIPTORS, _TABLES, strict=True):
+    for descriptor, table, segments in zip(_DESCRIPTORS, _TABLES, _SEGMENTED, strict=True):
         said, data = raw_value(out, layout, descriptor), raw_value(out, layout, table)
-        if len(said) != 6 or not data:
-            return None
+        if len(said) != 6:
+            raise Quarantined("pixels-undecodable", "pixels")
         # 0 entries mean 65536; the first value has the sign of the pixels.
         count = int.from_bytes(said[:2], order) or 1 << 16  # type: ignore[arg-type]
         first = int.from_bytes(said[2:4], order, signed=geometry.signed)  # type: ignore[arg-type]
+        if not data:
+            bits = int.from_bytes(said[4:], order)  # type: ignore[arg-type]
+            runs = raw_value(out, layout, segments)
+            entries = expand_segments(runs, bits, count, big=layout.big)
+            if entries is None:
+                raise Quarantined("pixels-undecodable", "pixels")
+            channels.append((entries >> 8 if bits > 8 else entries).astype(np.uint8))
+            continue
         # One word per entry, of which 16-bit entries use the high byte; otherwise one byte per entry.
         if len(data) >= 2 * count:
             cells = np.frombuffer(data, ">u2" if layout.big else "<u2", count)
@@ -40,9 +55,9 @@ def read_palette(out: list[bytes], layout: Layout, geometry: Geometry) -> Palett
         elif len(data) >= count:
             channels.append(np.frombuffer(data, np.uint8, count))
         else:
-            return None
+            raise Quarantined("pixels-undecodable", "pixels")
     if len({len(one) for one in channels}) != 1:
-        return None
+        raise Quarantined("pixels-undecodable", "pixels")
     return Palette(np.stack(channels, axis=-1), first)
 
 
