@@ -15,6 +15,8 @@ from medsanitize.sanitize.formats.ground import mask_of
 from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
+# How much larger the area around two areas may be than both together, for them to be one.
+_NEARLY = 1.2
 # Least correlation of two patches with the same content.
 _ALIKE = 0.5
 # Standard deviation (gray values) below which a patch shows nothing to recognize.
@@ -37,7 +39,7 @@ def covered_fraction(one: Area, other: Area) -> float:
 
 
 def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
-    """Sort areas and remove those that are inside another one."""
+    """Sort areas, remove those that are inside another one, and join those that nearly are one area."""
     unique = sorted(set(areas))
     if not unique:
         return ()
@@ -46,7 +48,32 @@ def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
         ((left <= one[0]) & (top <= one[1]) & (right >= one[2]) & (bottom >= one[3])).sum() > 1
         for one in unique
     ]
-    return tuple(one for one, within in zip(unique, inside, strict=True) if not within)
+    return _joined([one for one, within in zip(unique, inside, strict=True) if not within])
+
+
+def _joined(areas: list[Area]) -> tuple[Area, ...]:
+    """Replace overlapping areas by the one around them if it is hardly larger than they are together."""
+    apart: list[Area] = []
+    for area in areas:
+        while similar := next((one for one in apart if _is_one(one, area)), None):
+            apart.remove(similar)
+            area = (
+                min(similar[0], area[0]),
+                min(similar[1], area[1]),
+                max(similar[2], area[2]),
+                max(similar[3], area[3]),
+            )
+        apart.append(area)
+    return tuple(sorted(apart))
+
+
+def _is_one(one: Area, other: Area) -> bool:
+    width, height = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return False
+    both = sum((area[2] - area[0]) * (area[3] - area[1]) for area in (one, other)) - width * height
+    around = (max(one[2], other[2]) - min(one[0], other[0])) * (max(one[3], other[3]) - min(one[1], other[1]))
+    return around <= _NEARLY * both
 
 
 def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry, snap_area
 from medsanitize.sanitize.formats.dicom.native import is_422
-from medsanitize.sanitize.formats.ground import fill_with_ground, is_uniform, mask_of, tolerance_of
+from medsanitize.sanitize.formats.ground import fill_with_ground, mask_of, tolerance_of
 from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
@@ -35,7 +35,7 @@ def blank_areas(
     Raises
     ------
     Quarantined
-        ``pixels-not-rewritten`` unless the copy is uniform inside the areas and equal everywhere else.
+        ``pixels-not-rewritten`` unless the copy is equal outside the areas, and decided by it inside.
     """
     halved = is_422(geometry) and samples.shape[-1] == 4
     # With 4:2:2 subsampling two columns share their chroma: areas are widened to even columns.
@@ -44,31 +44,40 @@ def blank_areas(
         (left // 2, top, right // 2, bottom) if halved else (left, top, right, bottom)
         for left, top, right, bottom in cells
     ]
-    new = fill_with_ground(
-        samples,
-        cells,
-        fill_value(samples, geometry, model, darkest),
-        tolerance=tolerance_of(geometry.bits_stored, indexed=darkest is not None),
-    )
     mask = mask_of(cells, samples.shape)
-    if halved:
-        new[mask, 1] = new[mask, 0]  # both luminances of a pair
+
+    def filled(before: Samples) -> Samples:
+        outside = before[~mask] if not mask.all() else before.reshape(-1, *before.shape[2:])
+        after = fill_with_ground(
+            before,
+            cells,
+            fill_value(outside, geometry, model, darkest),
+            tolerance=tolerance_of(geometry.bits_stored, indexed=darkest is not None),
+        )
+        if halved:
+            after[mask, 1] = after[mask, 0]  # both luminances of a pair
+        return after
+
+    new = filled(samples)
     differs = new != samples
     if samples.dtype.kind == "f":
         differs &= ~(np.isnan(new) & np.isnan(samples))  # NaN differs from itself
     if differs.ndim == 3:
         differs = differs.any(axis=-1)
-    if bool((differs & ~mask).any()) or not is_uniform(new, cells):
+    # What is inside depends on what is outside only: blanking again changes nothing.
+    same = np.array_equal(filled(new), new, equal_nan=samples.dtype.kind == "f")
+    if bool((differs & ~mask).any()) or not same:
         raise Quarantined("pixels-not-rewritten", "pixels")
     return new
 
 
 def fill_value(samples: Samples, geometry: Geometry, model: str, darkest: int | None) -> Samples:
-    """Return the sample values that are displayed black; for gray frames the darkest value of the frame.
+    """Return the sample values that are displayed black; for gray frames the darkest value of the samples.
 
     Parameters
     ----------
-    samples : array
+    samples : array, shape (samples,) or (samples, channels)
+        Those that are not blanked.
     geometry : Geometry
     model : str
         Photometric Interpretation of ``samples``.
@@ -79,7 +88,7 @@ def fill_value(samples: Samples, geometry: Geometry, model: str, darkest: int | 
     if darkest is not None:
         return np.asarray(darkest).astype(kind)
     # Gray values have no fixed black (modality LUT, window), so the darkest value of the frame is used.
-    if samples.ndim == 2:
+    if samples.ndim == 1:
         finite = samples[np.isfinite(samples)] if kind.kind == "f" else samples
         if not finite.size:
             return np.zeros((), kind)

@@ -321,9 +321,11 @@ class DicomSanitizer(Sanitizer[Buffer]):
             raise Quarantined("multi-valued-uid", tag_text(_SOP))
 
     def _is_known(self, walk: WalkState, image: Geometry) -> bool:
-        """Whether the table of devices has text in such an image."""
-        known = self._policy.pixels.known_devices
-        return known and bool(known_regions(_device(walk), image.rows, image.columns))
+        """Whether the table of devices or a region of the policy has text in such an image."""
+        rules, device = self._policy.pixels, _device(walk)
+        if fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, image):
+            return True
+        return rules.known_devices and bool(known_regions(device, image.rows, image.columns))
 
     def _pixel_check(self, texts: dict[str, str], has_pixels: bool, *, known: bool) -> CheckResult:
         """Whether the pixels are read for text (``passed``), once `_clean_pixels` has verified them."""

@@ -1,9 +1,9 @@
 """The value with which an area is blanked: that of the ground around it.
 
 A page that is punched with black where its ground is blue is unpleasant to see and teaches a model where text
-was. The value comes only from samples just outside *all* blanked areas, which are released as they are. It is
-therefore a function of what is released anyway and cannot depend on the ink that is removed; and it is one
-value for each area, so that no shape of a letter remains.
+was. The values come only from samples just outside *all* blanked areas, which are released as they are. They
+are therefore a function of what is released anyway and cannot depend on the ink that is removed: no shape of
+a letter can remain. Blanking the result once more changes nothing, which is how it is verified.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 # Width of the ring around an area, in samples.
 _RING = 2
+# Where two grounds meet: samples beside a row of an area, and least rows beside one of them.
+_BESIDE, _LEAST_ROWS = 4, 4
+# Smooth anatomy has many grounds, and is not filled by what lies beside it.
+_EXACTER = 4
+MOST_GROUNDS = 2
+"""Most grounds that meet in an area."""
 # Least part of the ring that has the value of the ground: a letter of a neighbor may stand in the rest.
 _MOST = 0.75
 SPREAD = 8
@@ -85,8 +91,12 @@ def fill_with_ground(
     *,
     tolerance: int,
     withheld: Mask | None = None,
+    split: bool = True,
 ) -> Samples:
     """Return a copy in which each group of areas has the value of the flat ground around it.
+
+    Where two grounds meet, such as that of a header and that of the image, the rows or columns of a group get
+    the value of the ground beside them.
 
     Parameters
     ----------
@@ -99,24 +109,74 @@ def fill_with_ground(
         As `tolerance_of` returns it.
     withheld : array of bool, shape (rows, columns), optional
         Samples that are not released for other reasons; the value does not depend on them either.
+    split : bool, optional
+        Whether a group may have more than one value, where two grounds meet.
     """
     blanked = mask_of(areas, samples.shape)
     hidden = blanked if withheld is None else blanked | withheld
     new = samples.copy()
     for group in touching_groups(areas):
         window = _window(group)
-        ring = mask_of(group, samples.shape, _RING)[window] & ~hidden[window]
-        value = flat_value(samples[window][ring], tolerance)
-        for left, top, right, bottom in group:
-            new[top:bottom, left:right] = fallback if value is None else value
+        inside, around = (mask_of(group, samples.shape, reach)[window] for reach in (0, _RING))
+        value = flat_value(samples[window][around & ~hidden[window]], tolerance)
+        if value is not None:
+            new[window][inside] = value
+            continue
+        new[window][inside] = fallback
+        if not split:
+            continue
+        near = mask_of(group, samples.shape, _BESIDE)[window] & ~hidden[window]
+        along = _bands(samples[window], inside, near, tolerance)
+        across = _bands(samples[window].swapaxes(0, 1), inside.T, near.T, tolerance)
+        # The direction in which more of the group has a ground.
+        if _extent(along) * inside.shape[1] >= _extent(across) * inside.shape[0]:
+            target, mine, found = new[window], inside, along
+        else:
+            target, mine, found = new[window].swapaxes(0, 1), inside.T, across
+        for first, last, level in found:
+            target[first:last][mine[first:last]] = level
     return new
+
+
+def _bands(samples: Samples, inside: Mask, near: Mask, tolerance: int) -> list[tuple[int, int, Samples]]:
+    """Return the bands of rows (half open) beside which a flat ground of one value lies, with its value.
+
+    Empty for more bands than grounds meet.
+    """
+    tolerance //= _EXACTER
+    found: list[tuple[int, int, Samples]] = []
+    for row in range(inside.shape[0]):
+        beside = samples[row][near[row]] if inside[row].any() else samples[row][:0]
+        value = flat_value(beside, tolerance)
+        if value is None:
+            continue
+        first, last, level = found[-1] if found else (row, row, value)
+        if found and last == row and _is_near(level, value, tolerance):
+            found[-1] = (first, row + 1, level)
+        else:
+            found.append((row, row + 1, value))
+    long = [band for band in found if band[1] - band[0] >= _LEAST_ROWS]
+    return long if len(found) <= MOST_GROUNDS else []
+
+
+def _extent(bands: list[tuple[int, int, Samples]]) -> int:
+    return sum(last - first for first, last, _ in bands)
+
+
+def _is_near(one: Samples, other: Samples, tolerance: int) -> bool:
+    """Whether two values are of one ground."""
+    import numpy as np
+
+    if not tolerance:
+        return np.array_equal(one, other)
+    return bool((np.abs(one.astype(np.int64) - other.astype(np.int64)) <= tolerance).all())
 
 
 def _window(group: Sequence[Area]) -> tuple[slice, slice]:
     """Rows and columns of a group and its ring."""
     lefts, tops, rights, bottoms = zip(*group, strict=True)
-    rows = slice(max(min(tops) - _RING, 0), max(bottoms) + _RING)
-    return rows, slice(max(min(lefts) - _RING, 0), max(rights) + _RING)
+    rows = slice(max(min(tops) - _BESIDE, 0), max(bottoms) + _BESIDE)
+    return rows, slice(max(min(lefts) - _BESIDE, 0), max(rights) + _BESIDE)
 
 
 def flat_value(ring: Samples, tolerance: int) -> Samples | None:

@@ -102,7 +102,8 @@ class RasterSanitizer(Sanitizer[Buffer]):
         found = self._reading().clean(pages, self._terms(context), context.decisions)
         made = blank_png(png, found.areas[0]) if found.areas else png
         # The written pixels are compared with the read ones: an encoder error must not release text.
-        _require_blanked(pages, [png_colors(made)], found.areas)
+        again = blank_png(made, found.areas[0]) if found.areas else made
+        _require_blanked(pages, [png_colors(made)], [png_colors(again)], found.areas)
         return RasterFile(made.write(), "png", size, made.rules, found.regions, tuple(found.review_items))
 
     def _tiff(self, tiff: TiffImage, context: Context) -> RasterFile:
@@ -115,7 +116,9 @@ class RasterSanitizer(Sanitizer[Buffer]):
             return RasterFile(tiff.write(), "tiff", size, tiff.rules)
         found = self._reading().clean(pages, self._terms(context), context.decisions)
         made = blank_pages(tiff, found.areas)
-        _require_blanked(pages, [page_colors(made, page) for page in made.pages], found.areas)
+        again = blank_pages(made, found.areas)
+        once, twice = ([page_colors(one, page) for page in one.pages] for one in (made, again))
+        _require_blanked(pages, once, twice, found.areas)
         return RasterFile(made.write(), "tiff", size, made.rules, found.regions, tuple(found.review_items))
 
     def _jpeg(self, jpeg: Jpeg, context: Context) -> RasterFile:
@@ -146,7 +149,8 @@ class RasterSanitizer(Sanitizer[Buffer]):
         if self._policy.pixels.lossy != "decompress" or components == 4:
             raise Quarantined("lossy-pixels", "pixels")
         made = blank_png(encode_png(pages[0], jpeg.orientation), found.areas[0])
-        _require_blanked(pages, [png_colors(made)], found.areas)
+        again = blank_png(made, found.areas[0])
+        _require_blanked(pages, [png_colors(made)], [png_colors(again)], found.areas)
         return RasterFile(
             made.write(), "png", size, (*jpeg.rules, "C:decompressed"), found.regions, review_items
         )
@@ -225,18 +229,21 @@ def _decoded(stream: bytes) -> NDArray[Any]:
 
 
 def _require_blanked(
-    before: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]], areas: dict[int, tuple[Area, ...]]
+    before: Sequence[NDArray[Any]],
+    after: Sequence[NDArray[Any]],
+    again: Sequence[NDArray[Any]],
+    areas: dict[int, tuple[Area, ...]],
 ) -> None:
-    """Require that the written file, read again, is flat in the areas and unchanged elsewhere."""
-    import numpy as np
-    from medsanitize.sanitize.formats.ground import is_uniform, mask_of
+    """Require that the written file, read again, is unchanged outside the areas and decided by it inside.
 
-    for number, (old, new) in enumerate(zip(before, after, strict=True)):
-        mine = areas.get(number, ())
-        kept = ~mask_of(mine, old.shape)
-        if old.shape != new.shape or not np.array_equal(
-            old[kept], new[kept], equal_nan=old.dtype.kind == "f"
-        ):
-            raise Quarantined("pixels-not-rewritten", "pixels")
-        if not is_uniform(new, mine):
+    ``again`` are the pages of the written file, blanked once more.
+    """
+    import numpy as np
+    from medsanitize.sanitize.formats.ground import mask_of
+
+    for number, (old, new, twice) in enumerate(zip(before, after, again, strict=True)):
+        floating = old.dtype.kind == "f"
+        kept = ~mask_of(areas.get(number, ()), old.shape)
+        sound = old.shape == new.shape and np.array_equal(old[kept], new[kept], equal_nan=floating)
+        if not sound or not np.array_equal(new, twice, equal_nan=floating):
             raise Quarantined("pixels-not-rewritten", "pixels")

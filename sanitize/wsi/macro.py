@@ -248,7 +248,9 @@ def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
     # Text is searched in what was encoded, until none is found: lossy coding and blanking change the result.
     for _ in range(_MAX_PASSES):
         # The label outside the kept region must not decide the value of a blanked area.
-        filled = fill_with_ground(picture, cells, 0, tolerance=tolerance_of(8, indexed=False), withheld=~mask)
+        filled = fill_with_ground(
+            picture, cells, 0, tolerance=tolerance_of(8, indexed=False), withheld=~mask, split=False
+        )
         data = _encoded(filled, mask)
         found = text_areas(_shown(data, mask, cells), kept, blanked)
         if not found:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, snap_area
 from medsanitize.sanitize.formats.frame_header import read_frame_header
-from medsanitize.sanitize.formats.ground import SPREAD, flat_value, mask_of, touching_groups
+from medsanitize.sanitize.formats.ground import MOST_GROUNDS, SPREAD, flat_value, mask_of, touching_groups
 from medsanitize.sanitize.quarantine import Quarantined
 from numpy.typing import NDArray
 
@@ -113,15 +113,38 @@ def _blanked(old: _Blocks, areas: Sequence[Area], values: tuple[int, ...]) -> tu
     steps = [int(old.tables[table, 0]) for table in old.table_of]
     black = [_level(value, step) for value, step in zip(values, steps, strict=True)]
     for group in touching_groups(units):
-        levels = _ground(old, group, units) or black
-        for blocks, sampling, level in zip(made, old.sampling, levels, strict=True):
-            inside = mask_of(_in_blocks(group, sampling), blocks.shape)
-            blocks[inside] = 0
-            blocks[inside, 0] = level
+        for part, found in _parts(old, group, units):
+            for blocks, sampling, level in zip(made, old.sampling, found or black, strict=True):
+                inside = mask_of(_in_blocks(part, sampling), blocks.shape)
+                blocks[inside] = 0
+                blocks[inside, 0] = level
     return made
 
 
-def _ground(old: _Blocks, group: Sequence[Area], blanked: Sequence[Area]) -> list[int] | None:
+def _parts(
+    old: _Blocks, group: Sequence[Area], blanked: Sequence[Area]
+) -> list[tuple[Sequence[Area], list[int] | None]]:
+    """Return the parts of a group with their levels; where two grounds meet, rows of units are parts."""
+    levels = _ground(old, group, blanked)
+    if levels is not None:
+        return [(group, levels)]
+    rows = [(row, _ground(old, row, blanked, down=0)) for row in _rows(group)]
+    grounds = {tuple(found) for _, found in rows if found is not None}
+    return [*rows] if len(grounds) <= MOST_GROUNDS else [(group, None)]
+
+
+def _rows(group: Sequence[Area]) -> list[list[Area]]:
+    """Divide areas in minimum coded units into rows of units."""
+    tops = range(min(area[1] for area in group), max(area[3] for area in group))
+    return [
+        [(left, row, right, row + 1) for left, top, right, bottom in group if top <= row < bottom]
+        for row in tops
+    ]
+
+
+def _ground(
+    old: _Blocks, group: Sequence[Area], blanked: Sequence[Area], *, down: int = 1
+) -> list[int] | None:
     """Return the DC coefficient of the blocks around a group by component; None if they are not flat.
 
     Parameters
@@ -129,8 +152,10 @@ def _ground(old: _Blocks, group: Sequence[Area], blanked: Sequence[Area]) -> lis
     old : _Blocks
     group, blanked : sequence of Area
         The areas to fill, and all areas that are blanked, in minimum coded units.
+    down : int, optional
+        Rows above and below that count as well.
     """
-    around = [(left - 1, top - 1, right + 1, bottom + 1) for left, top, right, bottom in group]
+    around = [(left - 1, top - down, right + 1, bottom + down) for left, top, right, bottom in group]
     found = []
     for blocks, sampling, table in zip(old.components, old.sampling, old.table_of, strict=True):
         ring = mask_of(_in_blocks(around, sampling), blocks.shape)

@@ -106,7 +106,9 @@ def assert_blanked(before: NDArray[Any], after: NDArray[Any]) -> None:
     mask = inside_mask(before.shape)
     assert np.array_equal(before[:, ~mask], after[:, ~mask])
     for frame in after:
-        assert all(np.unique(frame[mask][:, sample]).size == 1 for sample in range(frame.shape[-1]))
+        inside = frame[TOP:BOTTOM, LEFT:RIGHT]
+        # Where two grounds meet, rows or columns have the value of the one beside them.
+        assert (inside == inside[:, :1]).all() or (inside == inside[:1]).all()
 
 
 LOSSLESS = [
@@ -216,7 +218,7 @@ def test_baseline_jpeg_changes_only_in_whole_blocks(
         before[:, ~inside_mask(before.shape, reach)], after[:, ~inside_mask(after.shape, reach)]
     )
     luma = after[:, TOP:BOTTOM, LEFT:RIGHT, 0]
-    assert np.unique(luma).size == 1
+    assert (luma == luma[:, :, :1]).all()
 
 
 @pytest.mark.parametrize("name", ["SC_rgb_dcmtk_+eb+cy+n1.dcm", "SC_rgb_dcmtk_+eb+cr.dcm"])

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from medsanitize.sanitize.formats.ground import fill_with_ground, is_uniform, tolerance_of, touching_groups
+from medsanitize.sanitize.formats.ground import (
+    fill_with_ground,
+    is_uniform,
+    mask_of,
+    tolerance_of,
+    touching_groups,
+)
 from medsanitize.sanitize.formats.jpeg.dct import blank_blocks
 from numpy.typing import NDArray
 from PIL import Image
@@ -57,6 +63,34 @@ def test_pixels_that_are_withheld_do_not_decide_the_value() -> None:
     new = fill_with_ground(gray, [(8, 5, 10, 15)], 0, tolerance=0, withheld=gray == 90)
 
     assert (new[:, :10] == 50).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_where_two_grounds_meet_each_part_gets_the_one_beside_it(turned: bool) -> None:
+    header = np.full((64, 128), 60, np.uint8)
+    header[24:] = np.random.default_rng(6).integers(0, 256, (40, 128))
+    header[6:18, 20:60] = 200
+    area = (16, 2, 64, 30)
+    frame, areas = (header.T.copy(), [(2, 16, 30, 64)]) if turned else (header, [area])
+
+    new = fill_with_ground(frame, areas, 0, tolerance=8)
+    new = new.T if turned else new
+
+    assert np.unique(new[2:24, 16:64]).tolist() == [60]
+    assert np.unique(new[24:30, 16:64]).tolist() == [0]
+
+
+@given(st.integers(0, 99), st.integers(0, 99))
+def test_what_is_blanked_depends_on_the_rest_only(one: int, other: int) -> None:
+    rest = np.random.default_rng(7).integers(0, 256, (112, 128, 1)) // 40 * 40
+    rest[:30] = 60
+    first, second = (
+        np.where(page(seed) == GROUND, rest, page(seed)).astype(np.uint8) for seed in (one, other)
+    )
+    outside = ~mask_of(AREAS, first.shape)
+    first[outside] = second[outside] = rest.repeat(3, axis=2)[outside]
+
+    assert np.array_equal(*(fill_with_ground(made, AREAS, 0, tolerance=8) for made in (first, second)))
 
 
 def test_anatomy_gets_the_fallback() -> None:
@@ -109,6 +143,17 @@ def test_blocks_of_a_jpeg_get_the_ground_whatever_the_ink(subsampling: str) -> N
     assert np.array_equal(decoded(first)[:64], decoded(second)[:64])
     # Ink also colors the other half of its unit; one pixel beyond, decoders interpolate chroma.
     assert np.abs(decoded(first)[:48] - np.array(GROUND)).max() <= 3
+
+
+def test_rows_of_blocks_of_a_jpeg_get_the_ground_beside_them() -> None:
+    picture = np.full((112, 128), 60, np.uint8)
+    picture[32:] = np.random.default_rng(8).integers(0, 256, (80, 128))
+    picture[6:18, 20:60] = 200
+
+    new = decoded(blank_blocks(jpeg(picture), [(16, 0, 64, 40)], white=False))
+
+    assert np.abs(new[:32, 16:64] - 60).max() <= 1
+    assert not new[32:40, 16:64].any()
 
 
 def test_blocks_of_a_jpeg_on_anatomy_become_black() -> None:
