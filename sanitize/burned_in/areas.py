@@ -68,7 +68,10 @@ def _joined(areas: list[Area]) -> tuple[Area, ...]:
 
 
 def _is_one(one: Area, other: Area) -> bool:
-    width, height = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    width, height = (
+        min(one[2], other[2]) - max(one[0], other[0]),
+        min(one[3], other[3]) - max(one[1], other[1]),
+    )
     if width <= 0 or height <= 0:
         return False
     both = sum((area[2] - area[0]) * (area[3] - area[1]) for area in (one, other)) - width * height

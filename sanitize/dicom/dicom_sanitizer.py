@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.safe_private import SafePrivate, safe_private
 from medsanitize.policies.tables.vocabulary import defined_terms
+from medsanitize.sanitize.burned_in.areas import fixed_areas
 from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes

@@ -69,9 +69,7 @@ def part_of_image(rng: np.random.Generator, images: list[Ground], side: int) -> 
     )
 
 
-def _part(
-    rng: np.random.Generator, image: Ground, need: int, *, at_hard_place: bool
-) -> tuple[Values, Mask]:
+def _part(rng: np.random.Generator, image: Ground, need: int, *, at_hard_place: bool) -> tuple[Values, Mask]:
     """A square part of an image; a smaller image is framed by one value, or repeated as in a mosaic."""
     values, unknown = image.values, image.unknown
     rows, columns = values.shape

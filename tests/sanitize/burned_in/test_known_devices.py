@@ -24,6 +24,7 @@ from medsanitize.sanitize.result import Sanitized
 from pydicom.dataset import Dataset
 
 from tests.helpers.released_bytes import released_bytes
+from tests.helpers.text_maps import no_text
 
 HEADER = 59
 CX50 = {"Manufacturer": "Philips Medical Systems", "ManufacturerModelName": "CX50", "Modality": "US"}
@@ -42,7 +43,7 @@ def released(
     """Sanitize an object in whose pixels nothing is read."""
     for name in ("read", "read_changes"):
         monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
-    monkeypatch.setattr(clean, "find_lines", lambda _: ())
+    monkeypatch.setattr(clean, "text_chances", no_text)
     monkeypatch.setattr(clean, "find_codes", lambda _, **__: ())
 
     def run(source: Dataset, **rules: Any) -> tuple[Sanitized, Dataset]:

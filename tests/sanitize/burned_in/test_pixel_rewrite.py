@@ -16,7 +16,6 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in import clean
 from medsanitize.sanitize.burned_in.areas import areas_outside
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.text_map import CELL, Chances
 from medsanitize.sanitize.context import Context, ReviewDecision
 from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.formats import jpeg2000
@@ -34,6 +33,7 @@ from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels import get_decoder
 
 from tests.helpers.released_bytes import released_bytes
+from tests.helpers.text_maps import no_text
 
 Real = Callable[[str], Dataset]
 Load = Callable[..., bytes]
@@ -45,11 +45,6 @@ AREA = (2, 3, 22, 12)
 LEFT, TOP, RIGHT, BOTTOM = AREA
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def no_text(values: NDArray[np.float32]) -> Chances:
-    """A text map without text."""
-    return np.zeros((-(-values.shape[0] // CELL), -(-values.shape[1] // CELL)), np.float32)
 
 
 @pytest.fixture(autouse=True)
