@@ -22,10 +22,11 @@ Values = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 # Chance of a cell that shows text, and of cells that continue it.
-_TEXT, _CONTINUED = 0.6, 0.3
-# Chance from which a piece is text beyond doubt, at this quantile of its cells; others need ink like letters.
-_SURE, _MOSTLY = 0.98, 0.75
-_LETTERS, _MORE_LETTERS = 2.0, 4.0
+_TEXT, _CONTINUED = 0.7, 0.5
+# Chance from which a piece is almost certainly text, at this quantile of its cells.
+_SURE, _MOSTLY = 0.99, 0.6
+# Letters by their ink that a piece needs: if it is sure, else, and if it is large.
+_IF_SURE, _LETTERS, _IF_LARGE = 1.0, 2.5, 5.0
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
 _BIG, _REDUCED = 28.0, 24.0
 # Least number of such cells in a piece of a line.
@@ -40,6 +41,8 @@ _LENGTH = 2.2
 _SEVERAL, _SMALL = 6, 5
 # Local contrast from which pixels are ink, and how far around a piece (letter sizes) its ink is followed.
 _INK, _AROUND = 0.35, 0.5
+# The same in pixels, for pieces of several lines.
+_FARTHEST = 12
 # Least pixels of a letter; least part of a cell that letters cover, else the cell counts as a letter itself.
 _DOT, _COVERED = 3, 0.25
 # Sides of letters in letter sizes: longer ink is a joined word or a border.
@@ -78,7 +81,7 @@ class TextPiece:
     length, size : float
         Sides of the oriented bounds in pixels.
     sure : bool
-        Whether the cells show text beyond doubt.
+        Whether the network is almost certain of most cells.
     """
 
     bounds: Area
@@ -181,11 +184,10 @@ def _are_neighbors(one: TextPiece, other: TextPiece) -> bool:
 
 
 def _is_text(piece: TextPiece, size: float, values: Values) -> bool:
-    """Whether a piece is text beyond doubt, or has several letters of even ink with sharp edges."""
+    """Whether a piece has several letters of even ink with sharp edges."""
     # At reduced resolution organs may look like letters, so large pieces need more than the network's word.
-    if piece.size > _BIG:
-        return _count_ink(piece, size, values) >= _MORE_LETTERS
-    return piece.sure or _count_ink(piece, size, values) >= _LETTERS
+    needed = _IF_LARGE if piece.size > _BIG else _IF_SURE if piece.sure else _LETTERS
+    return _count_ink(piece, size, values) >= needed
 
 
 def _count_ink(piece: TextPiece, size: float, values: Values) -> float:
@@ -217,7 +219,7 @@ def _line(piece: TextPiece, values: Values) -> StrokeLine:
     import cv2
 
     rows, columns = values.shape
-    around = max(CELL, round(_AROUND * piece.size))
+    around = max(CELL, min(_FARTHEST, round(_AROUND * piece.size)))
     left, top = max(0, piece.bounds[0] - around), max(0, piece.bounds[1] - around)
     right, bottom = min(columns, piece.bounds[2] + around), min(rows, piece.bounds[3] + around)
     inside = np.zeros((bottom - top, right - left), np.uint8)
