@@ -55,9 +55,19 @@ def script_names() -> frozenset[str]:
 @cache
 def script_cues() -> Mapping[str, frozenset[str]]:
     """Return sections of ``script_cues.txt``: titles, forms of address, labels, institutions."""
+    return _sections("script_cues.txt")
+
+
+@cache
+def script_morphemes() -> Mapping[str, frozenset[str]]:
+    """Return sections of ``script_morphemes.txt``: prefixes, stems and endings of Greek and Russian words."""
+    return _sections("script_morphemes.txt")
+
+
+def _sections(name: str) -> Mapping[str, frozenset[str]]:
     sections: dict[str, set[str]] = {}
     section: set[str] = set()
-    for line in (files(__package__) / "script_cues.txt").read_text(encoding="utf-8").splitlines():
+    for line in (files(__package__) / name).read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             section = sections.setdefault(line.strip("[]"), set())
         elif not line.startswith("#"):

@@ -55,6 +55,7 @@ _PATTERNS = tuple(
         r"(?<![^\W_])[cpyra]{0,3}t(?:is|x|[0-4][a-d]?)(?:\s?\(?[mn]?\)?)?\s?(?:[cp]?n(?:x|[0-3][a-c]?))?\s?(?:[cp]?m(?:x|[01][a-c]?))?(?![^\W_])",
         r"(?<![^\W_])(?:bi|li|pi|ti|ni|o|lung|c)-?\s?rads\W{0,2}[0-6][a-c]?(?![^\W_])",
         r"(?<![^\W_])\d[a-d](?![^\W_])",
+        r"(?<![^\W_])ki-?67(?!\d)",
     )
 )
 # Quantities have no leading zeros; record numbers and phone numbers do.

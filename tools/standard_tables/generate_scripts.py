@@ -37,6 +37,9 @@ LANGUAGES = {
     "cjk": ("zh", "ja"),
     "hangul": ("ko",),
 }
+TRANSLATED = ("greek",)
+"""Scripts whose words are also taken from translations: in Arabic and Hebrew, these equal more names than they help."""
+SHORTEST_TRANSLATED = 4
 LEAST_COUNT = 5
 """Minimum count of a word in jieba's dictionary."""
 COMMON = 2e-5
@@ -49,6 +52,7 @@ LONGEST = 12
 LONGEST_NAME = 4
 _KANA = re.compile("[\u3040-\u30ff]+")
 _KATAKANA = re.compile("[\u30a0-\u30ff]+")
+_KANJI = re.compile("[\u3400-\u9fff]")
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff々〆ヶ]+")
 _HANGUL = re.compile("[\uac00-\ud7a3]{2,7}")
 _THAI = re.compile("[\u0e00-\u0e7f]{2,30}")
@@ -170,6 +174,15 @@ def _names(script: str, folder: Path) -> tuple[set[str], set[str]]:
         forms = {word for word in sources.russian(folder) if word in used and word.isalpha()}
         names |= {fold_script(word) for word in forms if _is_russian_name(word)}
         found = {fold_script(word) for word in forms if len(word) > 1}
+    elif script in TRANSLATED:
+        language = LANGUAGES[script][0]
+        in_use = {fold_script(word) for word in _frequencies(language)}
+        words = {fold_script(word) for word in sources.translations(folder, language)}
+        found = {
+            word
+            for word in words & in_use
+            if len(word) >= SHORTEST_TRANSLATED and all(script_of(char) == script for char in word)
+        }
     elif script == "cjk":
         found, more = _chinese_and_japanese(folder)
         names |= more
@@ -207,6 +220,9 @@ def _chinese_and_japanese(folder: Path) -> tuple[set[str], set[str]]:
         if use:
             found.add(word)
             names.discard(word)
+    # A character that no name contains is part of none: 癬, 瘻, 腫.
+    in_names = set("".join(chinese_names | japanese_names | set(filter(_is_cjk_name, _listed_names()))))
+    found |= {char for char in "".join(found) if _KANJI.match(char) and char not in in_names}
     return found, names
 
 

@@ -6,10 +6,13 @@ Each function takes the folder of unpacked packages; ``VOCABULARY.md`` lists the
 from __future__ import annotations
 
 import csv
+import json
 import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+
+from medsanitize.sanitize.text.scripts.characters import WORD
 
 _HEADER = struct.Struct("<10I")
 # Header of 40 bytes and name of the character set of 32 bytes, before the three parts of the dictionary.
@@ -90,6 +93,28 @@ def thai(folder: Path) -> tuple[set[str], set[str]]:
     for line in corpus.joinpath("thailand_provinces_th.csv").read_text(encoding="utf-8").splitlines():
         names.add(line.split(",")[0])
     return set(corpus.joinpath("words_th.txt").read_text(encoding="utf-8").split()), names
+
+
+def translations(folder: Path, language: str) -> set[str]:
+    """Return the words of translated texts of user interfaces: CLDR, iD's presets and Home Assistant."""
+    paths = [
+        *folder.rglob(f"annotations/{language}/annotations.json"),
+        *folder.rglob(f"dist/translations/{language}.json"),
+        *folder.rglob(f"hass_frontend/static/translations/**/{language}-*.json"),
+    ]
+    texts = (text for path in paths for text in _strings(json.loads(path.read_text(encoding="utf-8"))))
+    return {word for text in texts for word in re.findall(f"{WORD}+", text)}
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
 
 
 def _features(path: Path) -> Iterator[list[str]]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from medsanitize.policies.tables.script_words import fold_script, script_cues, script_names, script_words
 from medsanitize.sanitize.text.scripts.characters import UNSPACED, script_of
+from medsanitize.sanitize.text.scripts.compounds import is_clinical_compound
 from medsanitize.sanitize.text.scripts.segmentation import is_segment
 
 _ARABIC_PREFIXES: Final = ("وال", "بال", "فال", "كال", "ولل", "لل", "ال", "و", "ب", "ل", "ف", "ك")
@@ -81,6 +82,8 @@ def _is_known(folded: str, word: str, script: str) -> bool:
     if script in UNSPACED:
         return is_segment(word, script)
     if folded in script_words(script):
+        return True
+    if is_clinical_compound(folded, script):
         return True
     if script == "hangul":
         return _is_korean(folded)

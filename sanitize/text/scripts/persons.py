@@ -92,6 +92,8 @@ def _joins(reading: TokenizedText, place: int, before: int, script: str) -> bool
         return False
     if script == "cjk":
         return len(word.text) == 1 and word.text not in _KANA_PARTICLES and reading.gap(before) == " "
+    if fold_script(word.text) in script_cues()["function"]:
+        return False
     return script in ("arabic", "hebrew", "devanagari") and word.kind is WordKind.NAMED
 
 
@@ -149,6 +151,7 @@ def _can_be_name(reading: TokenizedText, place: int, *, sure: bool) -> bool:
         or folded in cues["relation"]
         or folded in cues["institution"]
         or folded in cues["join"]
+        or folded in cues["function"]
     ):
         return False
     script = script_of(word.text[0])
@@ -158,7 +161,9 @@ def _can_be_name(reading: TokenizedText, place: int, *, sure: bool) -> bool:
         return True
     if script in _CASED:
         return word.titled and not reading.capitals
-    return sure and script == "thai"
+    # After a relation and a space stands a name, or what the person has: มารดา บุญเรือน, ผู้ป่วย มีไข้.
+    apart = reading.gap(place - 1) == " " and word.text not in listed_thai_words()
+    return script == "thai" and (sure or apart)
 
 
 def _before(reading: TokenizedText, place: int) -> None:

@@ -31,6 +31,11 @@ _PATTERNS = (
     r"(?:до|около|примерно|έως|περίπου|حتى|حوالي|约|約|最大|径|直径|约|최대|약|직경|ประมาณ|लगभग)\s?\d{1,3}(?:[.,]\d)?(?!\d)",
     r"(?<![^\W\d_])(?:[СТШГПКΑΘΟΙΣ]|Th|[CTLS])\d{1,2}(?:\s?[-/–]\s?(?:[СТШГПКΑΘΟΙΣ]|Th|[CTLS])?\d{1,2})?(?!\d)",
 )  # fmt: skip
+# "1949 года рождения" is no length of time.
+_YEAR = re.compile(
+    r"(?:1[89]\d\d|20\d\d|2[45]\d\d)\s?(?:лет|года?|ετ[ωώ]ν|έτη|سنة|عاما?|שנה|वर्ष|साल|ปี|年|년)(?![^\W\d_]*(?:前|間|간|전))",
+    re.IGNORECASE,
+)
 _LEADING_ZERO = re.compile(r"(?<![\d.,])0\d{2,}")
 
 
@@ -43,5 +48,5 @@ def find_script_quantities(text: str) -> Iterator[tuple[int, int]]:
     """Yield the half-open spans of quantities in a text with ASCII digits and punctuation."""
     for pattern in _compiled():
         for match in pattern.finditer(text):
-            if not _LEADING_ZERO.search(match[0]):
+            if not _LEADING_ZERO.search(match[0]) and not _YEAR.match(match[0]):
                 yield match.span()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from medsanitize.policies.tables.script_words import fold_script, script_names, script_words
 from medsanitize.sanitize.text.scripts.characters import MARKS, UNSPACED, script_of
+from medsanitize.sanitize.text.scripts.readings import keys_by_kanji
 
 _LONGEST: Final = {"cjk": 12, "thai": 24}
 _MARK: Final = re.compile(f"[{MARKS}]")
 _HAN: Final = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff]")
+_HAN_RANGE: Final = range(0x4E00, 0xA000)
 _HIRAGANA: Final = re.compile("[\u3041-\u309f]+")
 _KATAKANA: Final = re.compile("[\u30a0-\u30ff]+")
 _PARTICLES: Final = frozenset("はがをにでとものへやなしたて")
@@ -46,7 +48,7 @@ _GIVEN: Final = frozenset(
     "雄琛钧鈞冠策腾騰楠榕风風航弘淑惠珠翠雅芝玉萍红紅娥玲芬芳燕彩春菊勤珍贞貞莉凤鳳洁潔梅琳素云雲莲蓮真环環雪荣榮爱愛妹香月莺"
     "媛艳艷瑞凡佳嘉琼瓊叶葉璧璐娅琦晶妍茜秋珊莎锦錦黛青倩婷姣婉娴瑾颖穎露瑶怡婵雁蓓纨仪儀荷丹蓉眉君琴蕊薇菁梦夢岚苑婕馨瑗琰韵"
     "融园園艺藝咏卿聪聰澜纯純毓悦昭冰爽琬茗羽希欣飘育滢馥筠柔竹霭凝晓曉欢歡霄枫芸菲寒伊亚亞宜可姬舒影荔枝思丽麗东東阳陽南北小大"
-    "金银銀喜旺财財根花子宸涵冬萱睿皓煜昊桐瑜琪璇嫣娇嬌霖霆朵依诺諾沐"
+    "金银銀喜旺财財根花子宸涵冬萱睿皓煜昊桐瑜琪璇嫣娇嬌霖霆朵依诺諾沐远遠"
     "一二三四五郎夫雨宇轩軒涵梓诗詩语語彤俊佩雯静靜峰敏"
 )
 
@@ -152,12 +154,29 @@ def is_segment(piece: str, script: str) -> bool:
 
 
 def _is_listed_name(piece: str) -> bool:
-    return len(piece) > 1 and piece in script_names()
+    # Names of three characters begin or end with a word: 五十嵐, 長谷川.
+    return len(piece) > 1 and (piece in script_names() or (len(piece) > 2 and piece in _long_names()))
+
+
+@cache
+def _long_names() -> frozenset[str]:
+    """Return Japanese names of three characters and more that are no words."""
+    return frozenset(name for name in keys_by_kanji() if len(name) > 2 and name not in script_words("cjk"))
 
 
 def _is_full_name(piece: str) -> bool:
-    """Return whether a piece has the form of a Chinese name of three characters."""
+    """Return whether a piece has the form of a Chinese name of three characters, or has a long surname."""
+    if piece[:2] in _LONG_SURNAMES and len(piece) in (_FULL_NAME, _FULL_NAME + 1):
+        return piece not in script_words("cjk")
     return len(piece) == _FULL_NAME and piece[0] in _SURNAMES and piece[1] in _GIVEN and piece[2] in _GIVEN
+
+
+@cache
+def _nameless() -> frozenset[str]:
+    """Return the characters that are words and that no name contains."""
+    in_names = {char for name in keys_by_kanji() for char in name} | _SURNAMES | _GIVEN
+    words = script_words("cjk")
+    return frozenset(char for char in map(chr, _HAN_RANGE) if char not in in_names and char in words)
 
 
 def _between_known(known: list[bool], place: int) -> bool:
@@ -213,7 +232,11 @@ def _spread_to_singles(text: str, spans: list[tuple[int, int]], known: list[bool
                 if not 0 <= other < len(spans) or spans[other][1] - spans[other][0] > 1:
                     break
                 char = text[spans[other][0]]
-                if not _HAN.match(char) or char in _APART:
+                if (
+                    not _HAN.match(char)
+                    or char in _APART
+                    or (script_of(char) == "cjk" and char in _nameless())
+                ):
                     break
                 known[other] = False
 

@@ -34,6 +34,10 @@ def clean(text: str) -> str:
         "左大腿骨頸部骨折、転位あり",
         "胆嚢内に最大8 mmの結石を認める。",
         "좌측 대퇴골 경부 골절은 뚜렷하지 않음",
+        "Цистоуретрография, признаков рефлюкса нет",
+        "Οπισθοπεριτοναϊκοί λεμφαδένες",
+        "HER2 отрицательный, Ki-67 около 15 %",
+        "尋常性白癬の疑い",
     ],
 )
 def test_clinical_words_are_kept(text: str) -> None:
@@ -54,6 +58,10 @@ def test_clinical_words_are_kept(text: str) -> None:
         ("佐藤健一様 頭痛", "頭痛"),
         ("환자 김철수 두통", "환자 두통"),
         ("ผู้ป่วย สมชาย วงศ์สวัสดิ์ ปวดศีรษะ", "ผู้ป่วย ปวดศีรษะ"),
+        ("มารดา บุญเรือน", "มารดา"),
+        ("患者五十嵐は頭痛", "患者 は頭痛"),
+        ("上官婉清转来", "转来"),
+        ("مستشفى ابن سينا", "مستشفى"),
     ],
 )
 def test_names_are_removed(text: str, left: str) -> None:
@@ -121,6 +129,17 @@ def test_a_name_of_ordinary_words_is_removed_by_what_stands_next_to_it(text: str
 )
 def test_dates_are_removed(date: str) -> None:
     assert clean(f"CT {date} MRI") == "CT MRI"
+
+
+def test_years_of_birth_are_removed_and_durations_kept() -> None:
+    assert "1949" not in clean("Пациентка 1949 года рождения")
+    assert "1949" not in clean("女性，生于1949年")
+    assert "1949" not in clean("السيدة من مواليد 1949")
+    assert clean("Наблюдается 12 лет") == "Наблюдается 12 лет"
+
+
+def test_a_function_word_next_to_an_unknown_word_is_no_name() -> None:
+    assert clean("كسر في زغبطوش") == "كسر في"
 
 
 @pytest.mark.parametrize(
