@@ -37,7 +37,7 @@ LANGUAGES = {
     "cjk": ("zh", "ja"),
     "hangul": ("ko",),
 }
-TRANSLATED = ("greek",)
+TRANSLATED = ("greek", "devanagari")
 """Scripts whose words are also taken from translations: in Arabic and Hebrew, these equal more names than they help."""
 SHORTEST_TRANSLATED = 4
 LEAST_COUNT = 5
