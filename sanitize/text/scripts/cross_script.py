@@ -9,11 +9,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from medsanitize.policies.tables.script_words import fold_script, script_names, script_words
+from medsanitize.policies.tables.script_words import fold_script, script_cues, script_names, script_words
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.text.folding import fold_letters
 from medsanitize.sanitize.text.scripts.characters import WORD, has_script, script_of
-from medsanitize.sanitize.text.scripts.forms import korean_tails
+from medsanitize.sanitize.text.scripts.forms import is_script_word, korean_tails
 from medsanitize.sanitize.text.scripts.readings import (
     chinese_spellings,
     kana_key,
@@ -219,8 +219,6 @@ def _candidates(word: str, script: str) -> tuple[tuple[int, int], ...]:
     # Many ordinary words without vowels resemble a name: Arabic "food", ṭaʿām, the name Tomi.
     if script != "thai" and _is_ordinary(word, script):
         return ()
-    if script == "arabic" and word.startswith("ال") and fold_script(word[2:]) in script_words(script):
-        return ()
     if script in _PROCLITICS:
         starts = [0] + [len(one) for one in _PROCLITICS[script] if word.startswith(one)]
         # A prefix is none if the rest is an ordinary word: "age" is also the name Omar.
@@ -228,7 +226,7 @@ def _candidates(word: str, script: str) -> tuple[tuple[int, int], ...]:
             (start, len(word))
             for start in dict.fromkeys(starts)
             if len(word) - start >= (_SHORTEST if start else 2)
-            and not (start and fold_script(word[start:]) in script_words(script))
+            and not (start and _is_ordinary(word[start:], script))
         )
     if script == "hangul":
         ends = [
@@ -256,8 +254,14 @@ def _thai_candidates(word: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_ordinary(word: str, script: str) -> bool:
+    """Return whether a word is ordinary and, with or without a prefix, no name."""
     folded = fold_script(word)
-    return folded in script_words(script) and folded not in script_names()
+    if folded in script_cues()["function"]:
+        return True
+    stems = [folded[len(one) :] for one in _PROCLITICS.get(script, ()) if folded.startswith(one)]
+    if any(stem in script_names() for stem in (folded, *stems)):
+        return False
+    return is_script_word(word)
 
 
 def _is_spelt(latin: str, word: str, script: str) -> bool:
