@@ -84,6 +84,12 @@ def small_words() -> frozenset[str]:
 
 
 @cache
+def common_words() -> frozenset[str]:
+    """Return frequent words of open word lists that are also names, and kept where they have no capital."""
+    return frozenset(_read("vocabulary_common.txt").split())
+
+
+@cache
 def lone_names() -> frozenset[str]:
     """Return ordinary words that are also names, and cut where one is the whole text."""
     return frozenset(_read("vocabulary_lone.txt").split())
@@ -95,13 +101,13 @@ class WordShape:
 
     Attributes
     ----------
-    threshold : int
-        Score above which a word is accepted.
+    thresholds : mapping of str to int
+        Score above which a word is accepted, by its place.
     weights : memoryview
         Signed bytes.
     """
 
-    threshold: int
+    thresholds: Mapping[str, int]
     weights: memoryview
 
 
@@ -109,7 +115,9 @@ class WordShape:
 def word_shape() -> WordShape:
     """Return the model that tells clinical words from names."""
     line, _, weights = (files(__package__) / "vocabulary_shape.bin").read_bytes().partition(b"\n")
-    return WordShape(int(line), memoryview(weights).cast("b"))
+    thresholds = dict(item.split("=") for item in line.decode().split())
+    found = MappingProxyType({place: int(threshold) for place, threshold in thresholds.items()})
+    return WordShape(found, memoryview(weights).cast("b"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +194,12 @@ def suffixes() -> tuple[str, ...]:
 def compounding() -> frozenset[str]:
     """Return words from which German, Dutch, Swedish and Danish form compounds."""
     return _plain_lines("vocabulary_compounding.txt") | _plain_lines("vocabulary_parts.txt")
+
+
+@cache
+def ordinary_parts() -> frozenset[str]:
+    """Return words of open lists that form compounds with clinical words; no name begins or ends with one."""
+    return frozenset(_read("vocabulary_ordinary_parts.txt").split())
 
 
 def _plain_lines(name: str) -> frozenset[str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.tables.vocabulary import cues, lone_names, words
-from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.lexicon import WordKind, is_only_ordinary
 from medsanitize.sanitize.text.person_names import find_labeled_names, find_name_pieces, find_signatures
+from medsanitize.sanitize.text.running_text import is_german, is_written_as_word
 from medsanitize.sanitize.text.tokens import TokenizedText
+from medsanitize.sanitize.text.word_shape import Place, resembles_word
 
 _NEAR = re.compile(r"[ \t.'’`´_^&+-]{0,3}")
 _WITHIN = re.compile(r"[ \t.,:'’`´_^=/-]{0,4}")
@@ -31,13 +33,15 @@ _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
 
-def classify_words(reading: TokenizedText) -> None:
+def classify_words(reading: TokenizedText, *, running: bool = True) -> None:
     """Mark the words to cut and the words that the language model must decide.
 
     Parameters
     ----------
     reading : TokenizedText
         Updated in place: ``cut`` and ``open``.
+    running : bool
+        The text may be sentences: unlisted words that are written like words are kept.
     """
     # The order matters: each step relies on the cuts of those before, and earlier rules take precedence.
     _lone_name(reading)
@@ -48,12 +52,13 @@ def classify_words(reading: TokenizedText) -> None:
         if word.folded in cues()["title"]:
             _after_title(reading, place)
         elif word.folded in cues()["by"] or word.folded in cues()["relation"]:
-            _after_cue(reading, place)
+            _after_cue(reading, place, running=running)
     for place, word in enumerate(reading.words):
         if place in reading.cut:
             continue
         if word.kind is WordKind.UNKNOWN:
-            reading.cut[place] = "unknown-word"
+            if not (running and is_written_as_word(reading, place)):
+                reading.cut[place] = "unknown-word"
         elif word.kind is WordKind.EPONYM:
             _eponym(reading, place)
     for place, word in enumerate(reading.words):
@@ -66,9 +71,12 @@ def classify_words(reading: TokenizedText) -> None:
 
 def _lone_name(reading: TokenizedText) -> None:
     """Cut the only word of a text if it is a name as well as a word, and written with a capital."""
-    if len(reading.words) != 1 or reading.small or reading.words[0].folded not in lone_names():
+    if len(reading.words) != 1 or reading.small:
         return
     word = reading.words[0]
+    ordinary = is_only_ordinary(word.folded) and not resembles_word(word.folded, Place.LONE)
+    if word.folded not in lone_names() and not ordinary:
+        return
     # A label whose value was cut, such as "Tel." or "DNI", is no name.
     if reading.text.rstrip().endswith((".", ":")):
         return
@@ -128,7 +136,7 @@ def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
     return first and word.kind is WordKind.SAFE and word.titled and not reading.capitals
 
 
-def _after_cue(reading: TokenizedText, place: int) -> None:
+def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
     """Cut words that may be names directly after a cue: ``requested by LONG``, ``daughter Grace``."""
     cue = reading.words[place]
     here = place + 1
@@ -149,6 +157,8 @@ def _after_cue(reading: TokenizedText, place: int) -> None:
             here > place + 1 and here - 1 in reading.cut and word.titled and _foreign(reading, here)
         )
         doubtful = word.kind is WordKind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
+        if word.kind is WordKind.UNKNOWN and running and word.small and is_written_as_word(reading, here):
+            return
         if not (named or doubtful or word.kind is WordKind.UNKNOWN):
             return
         reading.cut.setdefault(here, "cue")
@@ -341,7 +351,11 @@ def _capitalised(reading: TokenizedText) -> None:
     """Leave capitalized words within a sentence to the model: ``Long`` may be a name."""
     if reading.capitals or len(reading.words) < 3 or reading.titles:
         return
+    # German nouns have capitals as well, which the model, being English, takes for names.
+    german = is_german(reading)
     for place, word in enumerate(reading.words):
+        if german and place and reading.stays(place - 1) and reading.words[place - 1].small:
+            continue
         label = word.folded in cues()["label"] and reading.text[word.end : word.end + 1] in (".", ":")
         if place and word.kind is WordKind.NAMED and word.titled and place not in reading.cut and not label:
             reading.open.add(place)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from sys import maxsize
 
 from medsanitize.policies.model import TextSection
+from medsanitize.policies.tables.vocabulary import clinical_words, cues
 from medsanitize.sanitize.text.allow_list import allow_list_of
 from medsanitize.sanitize.text.classify_words import classify_words
 from medsanitize.sanitize.text.deny_list import deny_list_of
@@ -38,7 +39,7 @@ from medsanitize.sanitize.text.scripts.patterns import find_script_patterns
 from medsanitize.sanitize.text.scripts.persons import find_script_names
 from medsanitize.sanitize.text.scripts.quantities import find_script_quantities
 from medsanitize.sanitize.text.terms import keep_terms
-from medsanitize.sanitize.text.tokens import TokenizedText, tokenize
+from medsanitize.sanitize.text.tokens import TokenizedText, Word, tokenize
 from medsanitize.sanitize.text.vocabulary_filter import is_named, paired
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u0080-\u009f\u200b-\u200f\u2028-\u202f\ufeff\ufffd]")
@@ -186,7 +187,7 @@ class TextCleaner:
         """Yield the cuts of a line in an image: stricter on ambiguous words, laxer on short numbers."""
         reading, spans, quantified = self._read(text)
         yield from spans
-        classify_words(reading)
+        classify_words(reading, running=False)
         yield from _cuts_of(reading)
         # The language model needs sentences; a line of an image is none, so ambiguous words are cut.
         for place in reading.open:
@@ -361,13 +362,20 @@ def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterato
     """Yield words of letters and digits next to another such word, as in record numbers."""
     # Vowel signs are no letters for Python: only with a digit is such a word a code.
     spelled = [
-        "x" if has_script(word.text) and not any(map(str.isdigit, word.text)) else word.text
+        "x"
+        if _is_symbol(word) or (has_script(word.text) and not any(map(str.isdigit, word.text)))
+        else word.text
         for word in reading.words
     ]
     flags = paired(spelled)
     for place, word in enumerate(reading.words):
         if place not in reading.cut and flags[place] and not _inside(word.start, word.end, quantified):
             yield TextCut(word.start, word.end, "number")
+
+
+def _is_symbol(word: Word) -> bool:
+    """Return whether a word is a listed symbol of a gene or antigen: ``MLH1``."""
+    return word.text[:1].isalpha() and (word.folded in cues()["marker"] or word.folded in clinical_words())
 
 
 def _with_loose(text: str, cuts: list[TextCut], loose: tuple[tuple[int, int], ...]) -> list[TextCut]:

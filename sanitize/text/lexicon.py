@@ -137,6 +137,16 @@ def is_word(folded: str) -> bool:
     return folded in vocabulary.words() or folded in vocabulary.plain_words()
 
 
+def is_only_in_use(folded: str) -> bool:
+    """Return whether a folded word is in no other list than that of words in use."""
+    return folded in vocabulary.open_words() and all(folded not in words for words in _ordinary()[:-1])
+
+
+def is_only_ordinary(folded: str) -> bool:
+    """Return whether a folded word is in use, and has no clinical meaning that is known."""
+    return is_only_in_use(folded) and folded not in vocabulary.clinical_words() and not is_clinical(folded)
+
+
 def _is_term(word: str) -> bool:
     """Return whether a word is a technical token such as ``T2w``, ``Br40d3`` or ``L4L5``."""
     # Identifiers have more digits.

@@ -16,6 +16,7 @@ _SHORTEST_COMPOUND = 9
 _SHORTEST_PART = 4
 _LONGEST = 48
 _LONGEST_STEM = 14
+_MOST_PARTS = 3
 _LINKS = ("", "s", "n", "en", "es", "er", "e")
 
 
@@ -86,20 +87,23 @@ def _is_classical(word: str) -> bool:
 
 
 def _is_compound(word: str) -> bool:
-    """Return whether a word is a compound of two or three clinical words (German, Dutch, Swedish)."""
-    heads = vocabulary.compounding()
-    reached, seen = [(0, 0)], {(0, 0)}
+    """Return whether a word is a compound of two or three words, one of them clinical."""
+    clinical, ordinary = vocabulary.compounding(), vocabulary.ordinary_parts()
+    start = (0, 0, False)
+    reached, seen = [start], {start}
     while reached:
-        place, count = reached.pop()
+        place, count, sure = reached.pop()
         rest = word[place:]
-        if count and len(rest) >= _SHORTEST_PART and rest in heads:
+        if count and len(rest) >= _SHORTEST_PART and (rest in clinical or (sure and rest in ordinary)):
             return True
-        if count == 2:
+        if count == _MOST_PARTS - 1:
             continue
         for size in range(_SHORTEST_PART, len(rest) - _SHORTEST_PART + 1):
-            if rest[:size] in heads:
+            part = rest[:size]
+            named = part in clinical
+            if named or part in ordinary:
                 for link in _LINKS:
-                    step = (place + size + len(link), count + 1)
+                    step = (place + size + len(link), count + 1, sure or named)
                     if rest.startswith(link, size) and step not in seen:
                         seen.add(step)
                         reached.append(step)

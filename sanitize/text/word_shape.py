@@ -8,25 +8,49 @@ names, are rejected.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from functools import lru_cache
 from math import sqrt
 from zlib import crc32
 
 from medsanitize.policies.tables.vocabulary import word_shape
 
-SHORTEST_SHAPE = 6
-"""Letters of the shortest word that the model accepts."""
+SHORTEST_SHAPE = 4
+"""Letters of the shortest word that the model knows."""
 SIZES = range(3, 8)
 _LONGEST = 48
 
 
-@lru_cache(maxsize=65536)
+class Place(Enum):
+    """Where a word stands.
+
+    The value is the number of letters of the shortest word that is accepted there, and the name in the table.
+
+    * ``ANY``: anywhere, even by itself.
+    * ``SENTENCE``: with a capital that all words at this place have.
+    * ``SMALL``: without a capital in a text that has some.
+    * ``LONE``: by itself, and listed as an ordinary word.
+    """
+
+    ANY = 6, "any"
+    SENTENCE = 5, "sentence"
+    SMALL = 4, "small"
+    LONE = 4, "lone"
+
+
 def resembles_no_name(word: str) -> bool:
     """Return whether the letters of a folded word are those of words, not those of names."""
-    if not SHORTEST_SHAPE <= len(word) <= _LONGEST:
+    return resembles_word(word, Place.ANY)
+
+
+@lru_cache(maxsize=65536)
+def resembles_word(word: str, place: Place) -> bool:
+    """Return whether the letters of a folded word are those of words, as far as its place requires it."""
+    shortest, name = place.value
+    if not shortest <= len(word) <= _LONGEST:
         return False
     shape = word_shape()
-    return score(word, shape.weights) > shape.threshold
+    return score(word, shape.weights) > shape.thresholds[name]
 
 
 def score(word: str, weights: memoryview) -> float:

@@ -72,4 +72,8 @@ def test_the_model_has_a_signed_byte_for_each_weight() -> None:
     shape = vocabulary.word_shape()
     assert len(shape.weights) == 1 << 18
     assert min(shape.weights) < 0 < max(shape.weights)
-    assert shape.threshold > 0
+
+
+def test_a_word_needs_less_likeness_where_names_are_rare() -> None:
+    thresholds = vocabulary.word_shape().thresholds
+    assert thresholds["any"] > thresholds["sentence"] > thresholds["small"]

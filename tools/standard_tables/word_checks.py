@@ -27,6 +27,13 @@ LISTS = {
     "tr": ("mnemonic:wordlist/turkish.txt",),
 }
 """Open word lists by language: files of Python packages, or in the folder of Debian's lists."""
+LARGE_LISTS = {
+    "en": ("american-english-huge", "british-english-huge"),
+    "es": ("spanish",),
+}
+"""Lists from which no words of other languages are derived."""
+RARE_LISTS = {"en": ("american-english-insane", "british-english-insane"), "es": ("spanish",)}
+"""Lists whose long words need not be in use."""
 COGNATE_LANGUAGES = ("cs", "da", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
 # Frequencies are shares of all words of a language.
 LEAST_USE = 1e-8
@@ -34,6 +41,10 @@ FREQUENT = 3e-6
 LEAST_TOWN = 5000
 """Minimum population of a town whose name is not accepted as a word."""
 SHORTEST = 4
+RARE_SURNAME = 4000
+"""A surname of this rank in the US census, or a rarer one, may be kept if it is a frequent word."""
+SHORTEST_RARE = 8
+"""Letters of the shortest word that is accepted although it is not in use."""
 
 
 @cache
@@ -51,16 +62,34 @@ def name_list() -> frozenset[str]:
 @cache
 def other_names() -> frozenset[str]:
     """Return surnames and first names of the US census, European first names, and towns."""
-    found: set[str] = set()
-    for name in ("dist.all.last", "dist.female.first", "dist.male.first"):
-        lines = files("names").joinpath(name).read_text(encoding="ascii").splitlines()
-        found.update(fold(line.split()[0]) for line in lines if line.strip())
-    lines = files("gender_guesser").joinpath("data/nam_dict.txt").read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        if line[:1] not in "#=":
-            # The name has a fixed column in nam_dict.txt.
-            found.update(re.findall(r"[^\W\d_]+", fold(line[3:29])))
+    found = set(surname_ranks()) | american_first_names() | european_first_names()
     return frozenset(found | set(_places()) | set(_feminine(found | name_list())))
+
+
+@cache
+def surname_ranks() -> Mapping[str, int]:
+    """Return the surnames of the US census, with their rank."""
+    return {name: rank for rank, name in enumerate(_census("dist.all.last"))}
+
+
+@cache
+def american_first_names() -> frozenset[str]:
+    """Return the first names of the US census."""
+    return frozenset({*_census("dist.female.first"), *_census("dist.male.first")})
+
+
+def _census(name: str) -> list[str]:
+    lines = files("names").joinpath(name).read_text(encoding="ascii").splitlines()
+    return [fold(line.split()[0]) for line in lines if line.strip()]
+
+
+@cache
+def european_first_names() -> frozenset[str]:
+    """Return the first names of gender-guesser."""
+    lines = files("gender_guesser").joinpath("data/nam_dict.txt").read_text(encoding="utf-8").splitlines()
+    # The name has a fixed column in nam_dict.txt.
+    named = [re.findall(r"[^\W\d_]+", fold(line[3:29])) for line in lines if line[:1] not in "#="]
+    return frozenset(name for names in named for name in names)
 
 
 def _feminine(names: Iterable[str]) -> Iterator[str]:
@@ -99,6 +128,11 @@ def is_word(word: str, language: str) -> bool:
     if use(word, language) < LEAST_USE or not may_stay(word):
         return False
     return bool(lemmas().is_known(word, lang=language))
+
+
+def is_in_use(word: str, language: str) -> bool:
+    """Whether a word is in use, and not a name."""
+    return use(word, language) >= LEAST_USE and may_stay(word)
 
 
 def lemmas() -> Any:

@@ -1,0 +1,112 @@
+"""Unlisted words of running text that are kept: written as words, and with letters like those of words.
+
+Names have capitals. A word without one is a name only by mistake, so its letters need to resemble a word
+less than those of a word by itself. The same holds, to a lesser degree, for the first word of a sentence and
+for nouns of German, which all have capitals. Where no word has a capital, nothing follows from its absence.
+"""
+
+from __future__ import annotations
+
+import re
+
+from medsanitize.policies.tables.vocabulary import common_words, cues
+from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.scripts.characters import has_script
+from medsanitize.sanitize.text.tokens import TokenizedText
+from medsanitize.sanitize.text.word_shape import Place, resembles_word
+
+_FEWEST_WORDS = 3
+_BESIDE = re.compile(r"[ \t]*[ \t,/(&+'’-][ \t]*")
+_SENTENCE_ENDS = (".", ":", "!", "?", ";")
+_NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM, WordKind.INSTITUTION)
+_ANNOUNCING = ("title", "label", "name label", "credential", "person verb")
+_MENTIONING = ("by", "relation")
+_ARTICLES = frozenset(
+    "der die das des dem den ein eine einer eines einem einen im am zum zur vom beim".split()
+)
+_GERMAN = _ARTICLES | frozenset(
+    "und mit bei ohne nach durch nicht oder sind wird kein keine keinen keiner sowie ist auf aus als bis nur "
+    "noch sonstige sonstiger akute akuter chronische chronischer".split()
+)
+_UMLAUTS = re.compile("[äöüß]")
+_LEAST_GERMAN = 2
+
+
+def is_written_as_word(reading: TokenizedText, place: int) -> bool:
+    """Return whether an unlisted word is kept because of how it is written and of the words beside it.
+
+    Parameters
+    ----------
+    reading : TokenizedText
+        Names that titles, labels and other cues announce are already cut.
+    place : int
+        Index of a word of no known kind.
+    """
+    word = reading.words[place]
+    if reading.small or reading.capitals or len(reading.words) < _FEWEST_WORDS:
+        return False
+    if not word.text.isalpha() or has_script(word.text) or word.folded in cues()["made of parts"]:
+        return False
+    if not _is_among_words(reading, place):
+        return False
+    mentioned = _follows(reading, place, _MENTIONING)
+    if word.small:
+        if mentioned:
+            return resembles_word(word.folded, Place.SENTENCE)
+        return word.folded in common_words() or resembles_word(word.folded, Place.SMALL)
+    if mentioned or not word.titled or reading.titles:
+        return False
+    if _starts_sentence(reading, place):
+        return resembles_word(word.folded, Place.SENTENCE)
+    if not is_german(reading):
+        return False
+    noun = _follows_article(reading, place) and word.folded in common_words()
+    return noun or resembles_word(word.folded, Place.SENTENCE)
+
+
+def _is_among_words(reading: TokenizedText, place: int) -> bool:
+    """Return whether a word that is kept is next to it, and neither a name nor a title."""
+    kept = False
+    for other in (place - 1, place + 1):
+        if not 0 <= other < len(reading.words) or not _BESIDE.fullmatch(reading.gap(min(place, other))):
+            continue
+        beside = reading.words[other]
+        if other in reading.cut or (beside.kind in _NAMELIKE and not beside.small):
+            return False
+        if any(beside.folded in cues()[name] for name in _ANNOUNCING):
+            return False
+        kept = kept or reading.stays(other) or beside.small
+    return kept
+
+
+def _follows(reading: TokenizedText, place: int, sections: tuple[str, ...]) -> bool:
+    """Return whether the word before is in one of the sections of cues."""
+    return place > 0 and any(reading.words[place - 1].folded in cues()[name] for name in sections)
+
+
+def _starts_sentence(reading: TokenizedText, place: int) -> bool:
+    """Return whether a word begins a sentence, and a word that is kept and has no capital follows."""
+    after = place + 1
+    follows = reading.stays(after) and reading.words[after].small and reading.words[after].text.isalpha()
+    return follows and _begins(reading, place)
+
+
+def is_german(reading: TokenizedText) -> bool:
+    """Return whether a text is German: frequent words, umlauts, and listed nouns with a capital."""
+    signs = sum(
+        word.folded in _GERMAN or bool(_UMLAUTS.search(word.folded)) for word in reading.words if word.small
+    )
+    nouns = sum(
+        word.titled and word.kind is WordKind.SAFE and not _begins(reading, place)
+        for place, word in enumerate(reading.words)
+    )
+    return signs >= 1 and signs + nouns >= _LEAST_GERMAN
+
+
+def _follows_article(reading: TokenizedText, place: int) -> bool:
+    return place > 0 and reading.words[place - 1].folded in _ARTICLES and reading.gap(place - 1) == " "
+
+
+def _begins(reading: TokenizedText, place: int) -> bool:
+    before = reading.text[: reading.words[place].start].rstrip()
+    return not before or before.endswith(_SENTENCE_ENDS)
