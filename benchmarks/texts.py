@@ -105,7 +105,8 @@ def judged(line: str, cleaned: str) -> tuple[list[str], list[str], int]:
             left.remove(fold(word))
         else:
             lost.append(word)
-    harmless = _HARMLESS | cues()["title"] | cues()["institution"] | cues()["relation"]
+    kinds = cues()["institution"] | cues()["institution part"]
+    harmless = _HARMLESS | cues()["title"] | kinds | cues()["relation"]
     foreign = script_cues()
     generic = foreign["institution"] | foreign["institution part"] | foreign["title"]
     planted = [

@@ -1,12 +1,13 @@
 """Whole terms of clinical terminologies that cleaned texts keep, and names that they leave.
 
-    python benchmarks/vocabulary.py OUT [--sample 2000] [--names 53000] [--skip-learning]
+    python benchmarks/vocabulary.py OUT [--sample 2000] [--names 53000] [--names-from FILE] [--skip-learning]
 
 A term counts as kept if each of its words is kept. Two lines per terminology: what ships, and the half of the
 terms that was held out (by the digest of the term) when words, phrases and letter n-grams were learned
-from the other half. Sources that do not ship are in no half. Names are the most frequent surnames and first
-names of names-dataset, and a sample of rare ones; one counts as left if any of it remains of a text that
-consists of the name only. Terminologies whose packages are not installed are skipped.
+from the other half. Of sources that do not ship, only the half is judged that no rule was written with. Names
+are the most frequent surnames and first names of names-dataset, and a sample of rare ones; one counts as left
+if any of it remains of a text that consists of the name only. Terminologies whose packages are not installed
+are skipped.
 """
 
 from __future__ import annotations
@@ -49,13 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--sample", type=int, default=2000, help="terms of each terminology")
     parser.add_argument("--names", type=int, default=53_000, help="frequent names")
+    parser.add_argument("--names-from", type=Path, help="names.json of an earlier run")
     parser.add_argument("--skip-learning", action="store_true", help="judge only what ships")
     parser.add_argument("--judge", choices=("all", "held-out"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.judge:
         print(json.dumps(judged(given.judge == "held-out", given.sample, given.names, given.out)))
         return 0
+    names = given.names_from.read_bytes() if given.names_from else b""
     out = fresh(given.out)
+    if names:
+        (out / "names.json").write_bytes(names)
     results = [("ships", judged(False, given.sample, given.names, out))]
     if not given.skip_learning:
         learn_half(out / "half")
@@ -118,8 +123,8 @@ def judged(held_out: bool, sample: int, names: int, out: Path) -> dict[str, tupl
 
 
 def sampled(source: Terminology, held_out: bool, sample: int) -> list[str]:
-    """Terms to judge, by digest; of sources that ship, only the half that was held out."""
-    terms = [term for term in source.terms() if not (held_out and source.shipped) or in_half(term)]
+    """Terms to judge, by digest; only the half that was held out, except of sources that ship."""
+    terms = [term for term in source.terms() if in_half(term) or not (held_out or not source.shipped)]
     return sorted(terms, key=lambda term: hashlib.sha256(term.encode()).digest()[1:])[:sample]
 
 

@@ -12,10 +12,10 @@ import re
 from medsanitize.policies.tables.vocabulary import common_words, cues
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.scripts.characters import has_script
-from medsanitize.sanitize.text.tokens import TokenizedText
+from medsanitize.sanitize.text.tokens import TokenizedText, Word
 from medsanitize.sanitize.text.word_shape import Place, resembles_word
 
-_FEWEST_WORDS = 3
+_FEWEST_WORDS = 2
 _BESIDE = re.compile(r"[ \t]*[ \t,/(&+'’-][ \t]*")
 _SENTENCE_ENDS = (".", ":", "!", "?", ";")
 _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM, WordKind.INSTITUTION)
@@ -24,12 +24,13 @@ _MENTIONING = ("by", "relation")
 _ARTICLES = frozenset(
     "der die das des dem den ein eine einer eines einem einen im am zum zur vom beim".split()
 )
-_GERMAN = _ARTICLES | frozenset(
-    "und mit bei ohne nach durch nicht oder sind wird kein keine keinen keiner sowie ist auf aus als bis nur "
-    "noch sonstige sonstiger akute akuter chronische chronischer".split()
+# Words that no other language in Latin script has.
+_GERMAN = frozenset(
+    "und mit bei ohne nach durch nicht oder eine einer eines einem einen beim zur zum vom dem sind ist wird "
+    "kein keine keinen keiner sowie auf aus sonstige sonstiger sonstigen akute akuter chronische".split()
 )
-_UMLAUTS = re.compile("[äöüß]")
 _LEAST_GERMAN = 2
+_PARTICLES = frozenset("van von vander".split())
 
 
 def is_written_as_word(reading: TokenizedText, place: int) -> bool:
@@ -60,6 +61,9 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
         return resembles_word(word.folded, Place.SENTENCE)
     if not is_german(reading):
         return False
+    # "van der Berg" is a name.
+    if place > 1 and not _PARTICLES.isdisjoint(other.folded for other in reading.words[place - 2 : place]):
+        return False
     noun = _follows_article(reading, place) and word.folded in common_words()
     return noun or resembles_word(word.folded, Place.SENTENCE)
 
@@ -71,12 +75,18 @@ def _is_among_words(reading: TokenizedText, place: int) -> bool:
         if not 0 <= other < len(reading.words) or not _BESIDE.fullmatch(reading.gap(min(place, other))):
             continue
         beside = reading.words[other]
-        if other in reading.cut or (beside.kind in _NAMELIKE and not beside.small):
+        if other in reading.cut or _may_be_name(beside):
             return False
         if any(beside.folded in cues()[name] for name in _ANNOUNCING):
             return False
         kept = kept or reading.stays(other) or beside.small
     return kept
+
+
+def _may_be_name(word: Word) -> bool:
+    if word.kind not in _NAMELIKE or word.small:
+        return False
+    return word.kind is not WordKind.UNKNOWN or not resembles_word(word.folded, Place.SENTENCE)
 
 
 def _follows(reading: TokenizedText, place: int, sections: tuple[str, ...]) -> bool:
@@ -92,15 +102,15 @@ def _starts_sentence(reading: TokenizedText, place: int) -> bool:
 
 
 def is_german(reading: TokenizedText) -> bool:
-    """Return whether a text is German: frequent words, umlauts, and listed nouns with a capital."""
-    signs = sum(
-        word.folded in _GERMAN or bool(_UMLAUTS.search(word.folded)) for word in reading.words if word.small
-    )
+    """Return whether a text is German: by its frequent words, or by articles and nouns with a capital."""
+    small = [word.folded for word in reading.words if word.small]
+    if not _GERMAN.isdisjoint(small):
+        return True
     nouns = sum(
         word.titled and word.kind is WordKind.SAFE and not _begins(reading, place)
         for place, word in enumerate(reading.words)
     )
-    return signs >= 1 and signs + nouns >= _LEAST_GERMAN
+    return nouns > 0 and nouns + sum(word in _ARTICLES for word in small) >= _LEAST_GERMAN
 
 
 def _follows_article(reading: TokenizedText, place: int) -> bool:
