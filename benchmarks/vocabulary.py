@@ -93,10 +93,13 @@ def learn_half(folder: Path) -> None:
     shutil.copytree(Path(medsanitize.__file__).parent, package, ignore=ignored, symlinks=True)
     from medsanitize.tools.standard_tables.generate_terms import learn
 
-    terms = {term for source in installed() if source.shipped for term in source.terms()}
+    shipped = [source for source in installed() if source.shipped]
+    terms = {term for source in shipped for term in source.terms()}
     # A term of another source may differ in its capitals only.
     held_out = {fold(term) for term in terms if in_half(term)}
-    learned = learn(term for term in terms if not in_half(term) and fold(term) not in held_out)
+    learnt = {term for term in terms if not in_half(term) and fold(term) not in held_out}
+    cased = {term for source in shipped if source.cased for term in source.terms()}
+    learned = learn(learnt, learnt & cased)
     learned.write(package / "policies" / "tables")
 
 

@@ -17,6 +17,7 @@ from medsanitize.sanitize.text.word_shape import Place, resembles_word
 
 _FEWEST_WORDS = 2
 _BESIDE = re.compile(r"[ \t]*[ \t,/(&+'’-][ \t]*")
+_TIGHT = re.compile(r"[ \t]*[ \t/(&+'’-][ \t]*")
 _SENTENCE_ENDS = (".", ":", "!", "?", ";")
 _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM, WordKind.INSTITUTION)
 _ANNOUNCING = ("title", "label", "name label", "credential", "person verb")
@@ -44,7 +45,7 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
         Index of a word of no known kind.
     """
     word = reading.words[place]
-    if reading.small or reading.capitals or len(reading.words) < _FEWEST_WORDS:
+    if reading.capitals or len(reading.words) < _FEWEST_WORDS or not _has_capitals(reading):
         return False
     if not word.text.isalpha() or has_script(word.text) or word.folded in cues()["made of parts"]:
         return False
@@ -54,7 +55,7 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
     if word.small:
         if mentioned:
             return resembles_word(word.folded, Place.SENTENCE)
-        return word.folded in common_words() or resembles_word(word.folded, Place.SMALL)
+        return _is_common(reading, place) or resembles_word(word.folded, Place.SMALL)
     if mentioned or not word.titled or reading.titles:
         return False
     if _starts_sentence(reading, place):
@@ -70,9 +71,12 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
 
 def _is_among_words(reading: TokenizedText, place: int) -> bool:
     """Return whether a word that is kept is next to it, and neither a name nor a title."""
+    small = reading.words[place].small
+    # A comma divides a word without a capital from a name before it.
+    gaps = _TIGHT if small else _BESIDE
     kept = False
     for other in (place - 1, place + 1):
-        if not 0 <= other < len(reading.words) or not _BESIDE.fullmatch(reading.gap(min(place, other))):
+        if not 0 <= other < len(reading.words) or not gaps.fullmatch(reading.gap(min(place, other))):
             continue
         beside = reading.words[other]
         if other in reading.cut or _may_be_name(beside):
@@ -80,7 +84,22 @@ def _is_among_words(reading: TokenizedText, place: int) -> bool:
         if any(beside.folded in cues()[name] for name in _ANNOUNCING):
             return False
         kept = kept or reading.stays(other) or beside.small
-    return kept
+    divided = not any(
+        "_" in reading.gap(other) for other in (place - 1, place) if 0 <= other < len(reading.words) - 1
+    )
+    return kept or (small and divided and any(reading.stays(other) for other in range(len(reading.words))))
+
+
+def _has_capitals(reading: TokenizedText) -> bool:
+    """Return whether a word is written as in a sentence: abbreviations have capitals in any text."""
+    return any(word.titled for word in reading.words)
+
+
+def _is_common(reading: TokenizedText, place: int) -> bool:
+    """Return whether a word is a common one although it is a name, and no such word is next to it."""
+    beside = [other for other in (place - 1, place + 1) if 0 <= other < len(reading.words)]
+    alone = all(reading.words[other].kind is not WordKind.UNKNOWN for other in beside)
+    return alone and reading.words[place].folded in common_words()
 
 
 def _may_be_name(word: Word) -> bool:

