@@ -8,7 +8,7 @@ blanked is whole letters and whole words. What looks like text and is not read a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 
 import numpy as np
@@ -37,6 +37,8 @@ _SLANTED = 1.8
 _GAP, _SIZES = 1.2, 2.0
 # Least length of a line in letter sizes: shorter ones are markers of one or two letters.
 _LENGTH = 2.2
+# Chance from which cells at the ends of a line belong to it, and how far from its ends and axis (sizes).
+_POSSIBLE, _ENDS, _BAND = 0.15, 3.0, 0.6
 # Letters of a block of several short lines, and their least longer side in pixels.
 _SEVERAL, _SMALL = 6, 5
 # Local contrast from which pixels are ink, and how far around a piece (letter sizes) its ink is followed.
@@ -125,7 +127,7 @@ def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine
     for piece, is_long in zip(pieces, _are_long_enough(pieces), strict=True):
         line = _line(piece, values)
         if (is_long or _has_several_letters(line)) and _is_text(piece, line.size, values):
-            found.append(line)
+            found.append(_line(_extended(piece, chances), values))
     return tuple(found)
 
 
@@ -147,6 +149,31 @@ def text_pieces(chances: NDArray[np.float32]) -> Iterator[TextPiece]:
         bounds = CELL * x, CELL * y, CELL * (x + width), CELL * (y + height)
         inside = chances[y : y + height, x : x + width][cells]
         yield TextPiece(bounds, cells, length, thin, bool(np.quantile(inside, _MOSTLY) >= _SURE))
+
+
+def _extended(piece: TextPiece, chances: NDArray[np.float32]) -> TextPiece:
+    """Add the fainter ends of a line: connected cells in its direction that may show text."""
+    import cv2
+
+    reach = max(1, round(_ENDS * piece.size / CELL))
+    left, top, right, bottom = (side // CELL for side in piece.bounds)
+    y, x = max(0, top - reach), max(0, left - reach)
+    possible = chances[y : bottom + reach, x : right + reach] >= _POSSIBLE
+    own = np.zeros(possible.shape, np.uint8)
+    own[top - y : bottom - y, left - x : right - x] = piece.cells
+    points = np.argwhere(own).astype(np.float64)
+    middle = points.mean(axis=0)
+    along = np.linalg.svd(points - middle, full_matrices=False)[2][0]
+    away = np.argwhere(np.ones(own.shape, bool)) - middle
+    band = np.abs(away @ np.array([-along[1], along[0]])).reshape(own.shape) <= _BAND * piece.size / CELL
+    allowed = (possible & band).astype(np.uint8) | own
+    for _ in range(reach):
+        own = np.asarray(cv2.dilate(own, np.ones((3, 3), np.uint8))) & allowed
+    rows, columns = np.flatnonzero(own.any(axis=1)), np.flatnonzero(own.any(axis=0))
+    cells = own[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] > 0
+    bounds = (x + int(columns[0]), y + int(rows[0]), x + int(columns[-1]) + 1, y + int(rows[-1]) + 1)
+    left, top, right, bottom = (CELL * side for side in bounds)
+    return replace(piece, bounds=(left, top, right, bottom), cells=cells)
 
 
 def _are_long_enough(pieces: list[TextPiece]) -> list[bool]:

@@ -96,7 +96,7 @@ def resembles_word(word: str) -> bool:
     if any(map(str.isdigit, word)):
         return True
     shape = word_shape()
-    return folded.isascii() and score(folded, shape.weights) > shape.threshold * _SHARE
+    return folded.isascii() and score(folded, shape.weights) > shape.thresholds["any"] * _SHARE
 
 
 def identifies(value: str) -> bool:
