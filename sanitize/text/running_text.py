@@ -51,7 +51,9 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
         return False
     if not _is_among_words(reading, place):
         return False
-    mentioned = _follows(reading, place, _MENTIONING)
+    mentioned = _follows(reading, place, _MENTIONING) or (
+        place - 1 in reading.cut and bool(_TIGHT.fullmatch(reading.gap(place - 1)))
+    )
     if word.small:
         if mentioned:
             return resembles_word(word.folded, Place.SENTENCE)
@@ -79,6 +81,8 @@ def _is_among_words(reading: TokenizedText, place: int) -> bool:
         if not 0 <= other < len(reading.words) or not gaps.fullmatch(reading.gap(min(place, other))):
             continue
         beside = reading.words[other]
+        if small and beside.small and reading.cut.get(other) == "unknown-word":
+            continue
         if other in reading.cut or _may_be_name(beside):
             return False
         if any(beside.folded in cues()[name] for name in _ANNOUNCING):
@@ -92,7 +96,9 @@ def _is_among_words(reading: TokenizedText, place: int) -> bool:
 
 def _has_capitals(reading: TokenizedText) -> bool:
     """Return whether a word is written as in a sentence: abbreviations have capitals in any text."""
-    return any(word.titled for word in reading.words)
+    first = reading.words[0]
+    article = len(first.text) == 1 and first.text.isupper() and reading.gap(0) == " "
+    return article or any(word.titled for word in reading.words)
 
 
 def _is_common(reading: TokenizedText, place: int) -> bool:
