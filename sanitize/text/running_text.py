@@ -56,7 +56,7 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
     )
     if word.small:
         if mentioned:
-            return resembles_word(word.folded, Place.SENTENCE)
+            return resembles_word(word.folded, Place.MENTIONED)
         return _is_common(reading, place) or resembles_word(word.folded, Place.SMALL)
     if mentioned or not word.titled or reading.titles:
         return False

@@ -29,12 +29,14 @@ class Place(Enum):
     * ``ANY``: anywhere, even by itself.
     * ``SENTENCE``: with a capital that all words at this place have.
     * ``SMALL``: without a capital in a text that has some.
+    * ``MENTIONED``: the same, behind a word such as ``with`` or a cut.
     * ``LONE``: by itself, and listed as an ordinary word.
     """
 
     ANY = 6, "any"
     SENTENCE = 5, "sentence"
     SMALL = 4, "small"
+    MENTIONED = 5, "mentioned"
     LONE = 4, "lone"
 
 

@@ -18,7 +18,7 @@ from medsanitize.sanitize.text.word_shape import SHORTEST_SHAPE, ngrams
 from medsanitize.tools.standard_tables.word_checks import name_list, other_names
 
 WEIGHTS = 1 << 19
-THRESHOLDS = {"any": 5.8, "sentence": 4.2, "small": 0.5, "lone": 2.0}
+THRESHOLDS = {"any": 5.8, "sentence": 4.2, "mentioned": 3.2, "small": 0.5, "lone": 2.0}
 """Score above which a word is accepted by its place; VOCABULARY.md states how many names pass."""
 ORDINARY = 0.2
 """Weight of an ordinary word, where a clinical word has one."""
