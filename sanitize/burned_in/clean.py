@@ -45,6 +45,8 @@ _LOCATION = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\
 _SAME = 0.7
 # Most letters of a fragment.
 _FEW = 3
+# Largest height (pixels) of a line that counts although only OCR finds it.
+_LARGEST = 40
 # Largest part of a frame that is blanked as unread text: more may be anatomy.
 _MOST_UNREAD = 0.4
 # Part of a code from which a harmless line covers it.
@@ -272,7 +274,7 @@ class _FrameCleaner:
             pictures = self.image.pictures(samples, frame)
             shown = self.find(self.image.gray(samples, frame))
             lanes = readings.read(pictures, shown.chances)
-            chosen = self.chosen(lanes)
+            chosen = self.shown_as_text(self.chosen(lanes), shown)
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             areas = [self.grown(box) for box in (*chosen, *asked)]
             harmless = [
@@ -366,6 +368,17 @@ class _FrameCleaner:
         """Return whether any frame has an area to blank."""
         return bool(self.order.fixed) or any(self.own)
 
+    def shown_as_text(self, boxes: Sequence[TextBox], shown: _Shown) -> list[TextBox]:
+        """Leave out lines that OCR saw in anatomy: large or uncertain, and where the frame shows no text."""
+        found = find_lines(shown.values, shown.chances) if boxes else ()
+        letters = [area for line in found for area in (*line.letters, *line.doubtful)]
+        return [
+            box
+            for box in boxes
+            if (box.score >= _SURE and box.height <= _LARGEST)
+            or any(covered_fraction(one, self.grown(box)) > 0 for one in letters)
+        ]
+
     def chosen(self, lanes: Lanes) -> list[TextBox]:
         """Return the lines to blank: all, or those that identify, except for those that the review keeps."""
         if self.order.everything or self.everything:
@@ -437,7 +450,7 @@ class _FrameCleaner:
             areas = list(merge_areas(areas))
             new = write(frame, areas)
             pictures, shown = image.pictures(new[1], frame), self.find(image.gray(new[1], frame))
-            found = self.left(index, self.read_blanked(index, before, pictures, shown))
+            found = self.left(index, self.read_blanked(index, before, pictures, shown), shown)
             # What was read inside a blanked area can only be what the first reading found there.
             left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
             left += [
@@ -472,16 +485,16 @@ class _FrameCleaner:
                 lanes.append(self.reader.read(picture, shown.chances))
         return tuple(lanes)
 
-    def left(self, index: int, lanes: Lanes) -> list[TextBox]:
+    def left(self, index: int, lanes: Lanes, shown: _Shown) -> list[TextBox]:
         """Return the lines that identify after blanking.
 
         A line that was harmless before does not count, even if it is illegible or read in part in the new
         range of gray values.
         """
+        found = [box for lane in lanes for box in self.judge(lane)]
         return [
             box
-            for lane in lanes
-            for box in self.judge(lane)
+            for box in self.shown_as_text(found, shown)
             if not self.is_kept(box) and not self.was_plain(index, box)
         ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +26,16 @@ _SHARP = 0.6
 _PLAIN = 0.5
 
 
-def count_letters(picture: Picture, inside: Mask) -> float:
-    """Count the pieces of ink in an area that look like letters.
+@dataclass(frozen=True, slots=True)
+class LetterInk:
+    """Pieces of ink in an area that look like letters: how many, and the part of the area in their bounds."""
+
+    count: float = 0.0
+    share: float = 0.0
+
+
+def find_letters(picture: Picture, inside: Mask) -> LetterInk:
+    """Find the pieces of ink in an area that look like letters.
 
     Parameters
     ----------
@@ -36,22 +46,22 @@ def count_letters(picture: Picture, inside: Mask) -> float:
 
     Returns
     -------
-    float
-        The largest count at any contrast, of dark or of bright ink; a joined word counts once per branch.
+    LetterInk
+        For the contrast, of dark or bright ink, at which most are found; a joined word counts per branch.
     """
     import cv2
 
     window = np.ones((2 * _WIDEST + 1, 2 * _WIDEST + 1), np.uint8)
-    most = 0.0
+    found: list[LetterInk] = [LetterInk()]
     for method in (cv2.MORPH_TOPHAT, cv2.MORPH_BLACKHAT):
         # Only what is narrower than the window is left, without the slope of what is behind it.
         thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
-        most = max(most, *(_letters(thin, level, inside) for level in _LEVELS))
-    return most
+        found += [_letters(thin, level, inside) for level in _LEVELS]
+    return max(found, key=lambda one: one.count)
 
 
-def _letters(thin: Picture, level: int, inside: Mask) -> float:
-    """Count letters at one contrast."""
+def _letters(thin: Picture, level: int, inside: Mask) -> LetterInk:
+    """Find letters at one contrast."""
     import cv2
 
     mask = (thin >= level).astype(np.uint8)
@@ -63,16 +73,16 @@ def _letters(thin: Picture, level: int, inside: Mask) -> float:
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
     chosen = inside[rows, columns] & (longer >= _SMALL) & (longer <= _LONGEST)
     chosen[0] = False
-    found = 0.0
+    found = area = 0.0
     for label in np.flatnonzero(chosen).tolist():
         x, y, width, height, _ = (int(value) for value in stats[label])
         around = np.s_[max(0, y - 2) : y + height + 2, max(0, x - 2) : x + width + 2]
         branched = _branches(thin[around], labels[around] == label)
-        if branched >= _WORD:
-            found += round(branched)
-        elif branched:
-            found += 1 if branched >= _BRANCHED else _PLAIN
-    return found
+        if not branched:
+            continue
+        area += width * height
+        found += round(branched) if branched >= _WORD else 1 if branched >= _BRANCHED else _PLAIN
+    return LetterInk(found, area / max(int(inside.sum()), 1))
 
 
 def _branches(thin: Picture, own: Mask) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 import numpy as np
-from medsanitize.sanitize.burned_in.letter_ink import count_letters
+from medsanitize.sanitize.burned_in.letter_ink import LetterInk, find_letters
 from medsanitize.sanitize.burned_in.local_contrast import local_contrast
 from medsanitize.sanitize.burned_in.text_map import CELL
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
@@ -27,6 +27,8 @@ _TEXT, _CONTINUED = 0.7, 0.5
 _SURE, _MOSTLY = 0.99, 0.6
 # Letters by their ink that a piece needs: if it is sure, else, and if it is large.
 _IF_SURE, _LETTERS, _IF_LARGE = 1.0, 2.5, 5.0
+# Part of a piece that the bounds of its letters take, and of a large piece.
+_SHARE, _SHARE_IF_LARGE = 0.1, 0.17
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
 _BIG, _REDUCED = 28.0, 24.0
 # Least number of such cells in a piece of a line.
@@ -214,11 +216,12 @@ def _is_text(piece: TextPiece, size: float, values: Values) -> bool:
     """Whether a piece has several letters of even ink with sharp edges."""
     # At reduced resolution organs may look like letters, so large pieces need more than the network's word.
     needed = _IF_LARGE if piece.size > _BIG else _IF_SURE if piece.sure else _LETTERS
-    return _count_ink(piece, size, values) >= needed
+    ink = _ink(piece, size, values)
+    return ink.count >= needed and ink.share >= (_SHARE_IF_LARGE if piece.size > _BIG else _SHARE)
 
 
-def _count_ink(piece: TextPiece, size: float, values: Values) -> float:
-    """Count the letters of a piece by their ink."""
+def _ink(piece: TextPiece, size: float, values: Values) -> LetterInk:
+    """Find the letters of a piece by their ink."""
     import cv2
 
     rows, columns = values.shape
@@ -238,7 +241,7 @@ def _count_ink(piece: TextPiece, size: float, values: Values) -> float:
         sides = [max(1, round(side * _REDUCED / size)) for side in part.shape[::-1]]
         picture = np.asarray(cv2.resize(picture, sides, interpolation=cv2.INTER_AREA), np.uint8)
         inside = np.asarray(cv2.resize(inside, sides, interpolation=cv2.INTER_NEAREST), np.uint8)
-    return count_letters(picture, inside > 0)
+    return find_letters(picture, inside > 0)
 
 
 def _line(piece: TextPiece, values: Values) -> StrokeLine:

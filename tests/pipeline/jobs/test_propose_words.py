@@ -28,7 +28,7 @@ HEADER: dict[str, Any] = {
     "InstitutionName": "Klinikum Musterstadt",
     "InstitutionalDepartmentName": "Radiology",
     "StationName": "MRWERNER",
-    "StudyDescription": "CT chest Kopfspule Thoraxroutine",
+    "StudyDescription": "CT chest Kopfspule Quickscan",
     "SeriesDescription": "Routine, seen by Kaltenbrunner",
 }
 
@@ -82,7 +82,7 @@ def test_names_of_patients_are_proposed_nowhere(drafted: Policy) -> None:
 
 def test_removed_words_of_several_patients_are_proposed_as_unused_safe_words(drafted: Policy) -> None:
     _, allow = drafts(drafted)
-    assert {"#Kopfspule", "#Thoraxroutine"} <= set(allow)
+    assert {"#Kopfspule", "#Quickscan"} <= set(allow)
     # Nativserie occurs with one patient, and Kaltenbrunner is a known name.
     assert not {"#Nativserie", "#Kaltenbrunner"} & set(allow)
 
@@ -138,7 +138,7 @@ def test_entries_of_the_lists_are_not_proposed_again(tmp_path: Path, export: Pat
     deny, allow = drafts(own)
     assert not {"Kaltenbrunner^Hans", "Klinikum Musterstadt"} & set(deny)
     assert "#Kopfspule" not in allow
-    assert "#Thoraxroutine" in allow
+    assert "#Quickscan" in allow
 
 
 def test_words_need_the_number_of_patients(tmp_path: Path, export: Path) -> None:

@@ -60,8 +60,10 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Models]:
     """Compute fingerprints in this process, with a model that needs no weights; tests may replace it."""
     in_pool = LocalEngine.map
 
-    def in_process(self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False) -> Iterator[Any]:
-        return in_pool(self, task, batches, isolate=isolate and self.workers > 1)
+    def in_process(
+        self: LocalEngine, task: Any, batches: Any, *, isolate: bool = False, ordered: bool = True
+    ) -> Iterator[Any]:
+        return in_pool(self, task, batches, isolate=isolate and self.workers > 1, ordered=ordered)
 
     held = {"now": Models({one: Coarse() for one in Modality})}  # type: ignore[misc]
 

@@ -40,7 +40,7 @@ def test_every_removed_word_is_in_the_text_and_no_kept_one_is_lost(
     assert {word for phrase in found.kept for word in phrase.split()} <= set(left)
 
 
-@pytest.mark.parametrize("word", ["Kopfspule", "Thoraxroutine", "Quickscan", "SEQ47X2"])
+@pytest.mark.parametrize("word", ["Kopfspule", "Quickscan", "SEQ47X2"])
 def test_words_and_codes_of_protocols_may_be_safe(word: str) -> None:
     assert resembles_word(word)
 
