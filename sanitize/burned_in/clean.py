@@ -282,6 +282,7 @@ class _FrameCleaner:
                 for one in zip(pictures, lanes, strict=True)
                 for box in self.acquitted(*one, chosen)
                 if not any(_is_same_word(box, other) for other in chosen)
+                and not any(self.is_doubted(box, other) for lane in lanes for other in lane)
             ]
             unread = [
                 mark for mark in self.unread(pictures, shown, harmless, areas) if not self.is_kept(mark)
@@ -330,10 +331,7 @@ class _FrameCleaner:
         for number, picture in enumerate(pictures):
             # Later renderings amplify noise, which may look like a pattern, but never decodes.
             codes += find_codes(picture, patterns=not number)
-        # Small letters may look like the modules of a code; what was read as text is none.
-        codes = [
-            one for one in codes if not any(covered_fraction(one, _bounds(box)) >= _TEXT for box in harmless)
-        ]
+        codes = _without_letters(codes, harmless, pictures)
         texts = unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])
         if texts:
             mask = np.zeros(shape, bool)
@@ -358,6 +356,11 @@ class _FrameCleaner:
         confirms = self.order.confirms
         mine = tuple(box for box in lane if self.is_harmless(box, chosen))
         return mine if confirms is None else tuple(box for box in mine if confirms(box, picture))
+
+    def is_doubted(self, box: TextBox, other: TextBox) -> bool:
+        """Return whether another reading of the same place, in any rendering, is legible and identifies."""
+        same = covered_fraction(_bounds(box), _bounds(other)) >= _SAME
+        return same and other.text != box.text and other.score >= LEGIBLE and bool(self.judge((other,)))
 
     def is_harmless(self, box: TextBox, chosen: Sequence[TextBox]) -> bool:
         """Return whether a line was read with certainty and stays."""
@@ -529,6 +532,17 @@ class _FrameCleaner:
 
 def _bounds(box: TextBox) -> Area:
     return box.left, box.top, box.right, box.bottom
+
+
+def _without_letters(
+    codes: Sequence[Area], harmless: Sequence[TextBox], pictures: Sequence[Picture]
+) -> list[Area]:
+    """Leave out letters that look like the modules of a code: they were read, and decode to nothing."""
+    read = [one for one in codes if any(covered_fraction(one, _bounds(box)) >= _TEXT for box in harmless)]
+    decoded = [area for one in pictures if read for area in find_codes(one, patterns=False)]
+    return [
+        one for one in codes if one not in read or any(covered_fraction(one, area) > 0 for area in decoded)
+    ]
 
 
 def _is_same_word(box: TextBox, other: TextBox) -> bool:

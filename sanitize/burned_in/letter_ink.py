@@ -73,7 +73,7 @@ def _letters(thin: Picture, level: int, inside: Mask) -> LetterInk:
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
     chosen = inside[rows, columns] & (longer >= _SMALL) & (longer <= _LONGEST)
     chosen[0] = False
-    found = area = 0.0
+    found = plain = area = 0.0
     for label in np.flatnonzero(chosen).tolist():
         x, y, width, height, _ = (int(value) for value in stats[label])
         around = np.s_[max(0, y - 2) : y + height + 2, max(0, x - 2) : x + width + 2]
@@ -81,8 +81,12 @@ def _letters(thin: Picture, level: int, inside: Mask) -> LetterInk:
         if not branched:
             continue
         area += width * height
-        found += round(branched) if branched >= _WORD else 1 if branched >= _BRANCHED else _PLAIN
-    return LetterInk(found, area / max(int(inside.sum()), 1))
+        if branched >= _BRANCHED:
+            found += round(branched) if branched >= _WORD else 1
+        else:
+            plain += _PLAIN
+    # Bars and squares alone are a ruler or a test pattern.
+    return LetterInk(found + plain if found else 0.0, area / max(int(inside.sum()), 1))
 
 
 def _branches(thin: Picture, own: Mask) -> float:

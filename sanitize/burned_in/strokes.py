@@ -25,10 +25,11 @@ Mask = NDArray[np.bool_]
 _TEXT, _CONTINUED = 0.7, 0.5
 # Chance from which a piece is almost certainly text, at this quantile of its cells.
 _SURE, _MOSTLY = 0.99, 0.6
-# Letters by their ink that a piece needs: if it is sure, else, and if it is large.
-_IF_SURE, _LETTERS, _IF_LARGE = 1.0, 2.5, 5.0
+# Letters by their ink that a piece needs: if it is sure, and else; and a large piece.
+_IF_SURE, _LETTERS = 1.0, 5.5
+_IF_LARGE, _LETTERS_IF_LARGE = 3.0, 13.0
 # Part of a piece that the bounds of its letters take, and of a large piece.
-_SHARE, _SHARE_IF_LARGE = 0.1, 0.17
+_SHARE, _SHARE_IF_LARGE = 0.06, 0.16
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
 _BIG, _REDUCED = 28.0, 24.0
 # Least number of such cells in a piece of a line.
@@ -215,9 +216,10 @@ def _are_neighbors(one: TextPiece, other: TextPiece) -> bool:
 def _is_text(piece: TextPiece, size: float, values: Values) -> bool:
     """Whether a piece has several letters of even ink with sharp edges."""
     # At reduced resolution organs may look like letters, so large pieces need more than the network's word.
-    needed = _IF_LARGE if piece.size > _BIG else _IF_SURE if piece.sure else _LETTERS
+    large = piece.size > _BIG
+    needed = (_IF_LARGE if large else _IF_SURE) if piece.sure else (_LETTERS_IF_LARGE if large else _LETTERS)
     ink = _ink(piece, size, values)
-    return ink.count >= needed and ink.share >= (_SHARE_IF_LARGE if piece.size > _BIG else _SHARE)
+    return ink.count >= needed and ink.share >= (_SHARE_IF_LARGE if large else _SHARE)
 
 
 def _ink(piece: TextPiece, size: float, values: Values) -> LetterInk:

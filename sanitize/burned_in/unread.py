@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 # Letters that were read per height of the line along its length: with fewer, only a part of it was read.
 _READ = 0.7
-# Part of a slanted line that a reading must cover.
-_WHOLE = 0.9
+# Part of a slanted line that a reading must cover, and letters from which a reading may cover less of others.
+_WHOLE, _SEVERAL = 0.9, 3
 # Part of a harmless line that may be blanked: with more, it is blanked whole.
 _TOUCHED = 0.2
 # Margin around a harmless line (of its height), in which the text map still shows it.
@@ -83,16 +83,18 @@ def unread_lines(
 
 def _is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
     """Whether a line has as many letters as its length and the text found in it need."""
-    around = _grown(box)
+    around, letters = _grown(box), sum(map(str.isalnum, box.text))
     length = max(box.right - box.left, box.bottom - box.top)
     needed = max(1.0, _READ * length / max(box.height, 1))
     for piece in pieces:
         inside = piece.letters_in(around)
-        # A slanted line is read as a whole or not at all: no box of OCR follows it.
-        if inside and piece.is_slanted and inside < _WHOLE * piece.length / piece.size:
+        # A slanted line is read as a whole or not at all, because no box of OCR follows it; and so is a line
+        # of which single letters are read, because signs of other scripts look like single letters.
+        whole = inside >= _WHOLE * piece.length / piece.size
+        if inside and not whole and (piece.is_slanted or letters < _SEVERAL):
             return False
         needed = max(needed, _READ * inside)
-    return sum(map(str.isalnum, box.text)) >= needed
+    return letters >= needed
 
 
 def _grown(box: TextBox) -> Area:
