@@ -135,6 +135,7 @@ def test_an_area_that_is_not_flat_is_not_uniform() -> None:
 
 
 @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
+@pytest.mark.pixels
 def test_blocks_of_a_jpeg_get_the_ground_whatever_the_ink(subsampling: str) -> None:
     first, second = (
         blank_blocks(jpeg(page(seed), subsampling=subsampling), AREAS, white=False) for seed in (1, 2)
@@ -145,6 +146,7 @@ def test_blocks_of_a_jpeg_get_the_ground_whatever_the_ink(subsampling: str) -> N
     assert np.abs(decoded(first)[:48] - np.array(GROUND)).max() <= 3
 
 
+@pytest.mark.pixels
 def test_rows_of_blocks_of_a_jpeg_get_the_ground_beside_them() -> None:
     picture = np.full((112, 128), 60, np.uint8)
     picture[32:] = np.random.default_rng(8).integers(0, 256, (80, 128))
@@ -156,6 +158,7 @@ def test_rows_of_blocks_of_a_jpeg_get_the_ground_beside_them() -> None:
     assert not new[32:40, 16:64].any()
 
 
+@pytest.mark.pixels
 def test_blocks_of_a_jpeg_on_anatomy_become_black() -> None:
     anatomy = np.random.default_rng(4).integers(0, 256, (112, 128), np.uint8)
 
@@ -164,6 +167,7 @@ def test_blocks_of_a_jpeg_on_anatomy_become_black() -> None:
     assert not new[16:32, 16:80].any()
 
 
+@pytest.mark.pixels
 def test_blocks_of_a_gray_jpeg_get_the_gray_around_them() -> None:
     gray = page(5)[:, :, 0]
 

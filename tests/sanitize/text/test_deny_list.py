@@ -125,6 +125,7 @@ def test_cleaning_cuts_entries_and_keeps_the_rest() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["CT", "Chest", "Axial", "Lung", "Pine", "Ward", "Young", "2"]), max_size=7))
+@pytest.mark.text
 def test_cleaning_twice_changes_nothing(words: list[str]) -> None:
     once = CLEANER.clean(" ".join(words), NOBODY).text
     assert CLEANER.clean(once, NOBODY).text == once
