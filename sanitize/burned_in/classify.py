@@ -14,7 +14,8 @@ Terms = TypeVar("Terms", contravariant=True)
 
 LEGIBLE = 0.6
 """Certainty from which a line counts as legible."""
-# Largest height (pixels) of a line at the edge of a screen.
+# Least letters of an illegible line that identifies; largest height (pixels) of it and of a line at the edge.
+_LETTERS = 5
 _LARGEST = 64
 # Ratio of height to width from which a line is vertical.
 _TALL = 1.5
@@ -65,10 +66,11 @@ def find_identifying_boxes(
     tuple of TextBox
         The boxes to blank, in the order of ``boxes`` and with unchanged bounds (see `area_to_blank`).
     """
-    # Illegible patches are anatomy, rulers or gray scales; what is text in them is blanked as unread.
+    # Patches without letters are anatomy, rulers or gray scales; illegible text may be a name (fail closed).
     read = [box for box in boxes if _letters(box)]
+    chosen = {box for box in read if _unreadable(box)}
     legible = [box for box in read if box.score >= LEGIBLE]
-    chosen = {box for box in legible if cleaner.identifying(box.text, terms, noisy=True)}
+    chosen |= {box for box in legible if cleaner.identifying(box.text, terms, noisy=True)}
     # Harmless words may form a name together, or be the value of a label such as "Name:".
     for group in _groups(legible):
         rest = [box for box in group if box not in chosen]
@@ -143,6 +145,11 @@ def _reach(box: TextBox) -> float:
 
 def _letters(box: TextBox) -> int:
     return sum(char.isalnum() for char in box.text)
+
+
+def _unreadable(box: TextBox) -> bool:
+    """Whether a box has several letters but no legible text; large letters are always legible."""
+    return box.score < LEGIBLE and _letters(box) >= _LETTERS and box.height <= _LARGEST
 
 
 def _together(group: list[TextBox], cleaner: TextClassifier[Terms], terms: Terms) -> bool:

@@ -45,8 +45,8 @@ _LOCATION = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\
 _SAME = 0.7
 # Most letters of a fragment.
 _FEW = 3
-# Largest height (pixels) of a line that counts although only OCR finds it.
-_LARGEST = 40
+# Height (pixels) above which organs may be read as letters, and the different letters that text has.
+_LARGE, _DIFFERENT = 40, 3
 # Largest part of a frame that is blanked as unread text: more may be anatomy.
 _MOST_UNREAD = 0.4
 # Part of a code from which a harmless line covers it.
@@ -372,14 +372,13 @@ class _FrameCleaner:
         return bool(self.order.fixed) or any(self.own)
 
     def shown_as_text(self, boxes: Sequence[TextBox], shown: _Shown) -> list[TextBox]:
-        """Leave out lines that OCR saw in anatomy: large or uncertain, and where the frame shows no text."""
+        """Leave out large lines that OCR saw in anatomy: uncertain or monotonous, where no text is found."""
         found = find_lines(shown.values, shown.chances) if boxes else ()
         letters = [area for line in found for area in (*line.letters, *line.doubtful)]
         return [
             box
             for box in boxes
-            if (box.score >= _SURE and box.height <= _LARGEST)
-            or any(covered_fraction(one, self.grown(box)) > 0 for one in letters)
+            if not _may_be_anatomy(box) or any(covered_fraction(one, self.grown(box)) > 0 for one in letters)
         ]
 
     def chosen(self, lanes: Lanes) -> list[TextBox]:
@@ -552,6 +551,12 @@ def _is_same_word(box: TextBox, other: TextBox) -> bool:
     if box.bottom - box.top > box.right - box.left:
         shared, along = along, shared
     return along >= 0 and 2 * shared > min(box.height, other.height)
+
+
+def _may_be_anatomy(box: TextBox) -> bool:
+    """Whether a box is as large as an organ and its text is uncertain or of the same few letters."""
+    different = len(set(filter(str.isalnum, box.text.casefold())))
+    return box.height > _LARGE and (box.score < _SURE or different < _DIFFERENT)
 
 
 def _is_speck(box: TextBox) -> bool:

@@ -49,11 +49,11 @@ def test_a_name_split_along_a_vertical_line_is_joined_in_both_directions() -> No
     assert chosen(second, first) == ["LEE", "ANNA"]
 
 
-def test_illegible_patches_are_left_to_the_search_for_unread_text() -> None:
+def test_unreadable_text_identifies_and_anatomy_does_not() -> None:
     unreadable = line("IOSNLASUE", 5, 5, score=0.45)
     anatomy = [line("2", 90, 90, width=120, height=90, score=0.4), line("", 5, 200, width=60, score=0.0)]
     bone = line("R000", 200, 200, width=96, height=172, score=0.56)
-    assert chosen(unreadable, *anatomy, bone) == []
+    assert chosen(unreadable, *anatomy, bone) == ["IOSNLASUE"]
 
 
 def test_an_extended_box_covers_partial_letters_and_stays_in_the_frame() -> None:

@@ -65,6 +65,11 @@ def unread(
     return covered(unread_areas(values, text_chances(values), harmless, blanked), picture.shape)
 
 
+def find_all(boxes: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
+    """Judge every line to identify."""
+    return boxes
+
+
 class _Reader:
     """A reader that always reads the same lines."""
 
@@ -212,3 +217,41 @@ def test_a_frame_full_of_unread_text_is_quarantined() -> None:
 
     with pytest.raises(Quarantined, match="burned-in-text-unread"):
         cleaned(np.asarray(layer), _Reader())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [TextBox(20, 20, 100, 34, "11-06:02", 0.89), TextBox(20, 20, 80, 31, "IOSNLASUE", 0.45)],
+    ids=["legible", "illegible"],
+)
+def test_small_text_that_only_the_reader_sees_is_blanked(line: TextBox) -> None:
+    picture = np.full((120, 160), 90, np.uint8)
+    picture[22:30, 40:60] = 120
+
+    released = cleaned(picture, _Reader(line), find_all)
+
+    assert (released == 90).all()
+
+
+@pytest.mark.parametrize(("text", "score"), [("00000", 0.96), ("AAARRR", 0.7)])
+def test_organs_that_only_the_reader_takes_for_large_letters_stay(text: str, score: float) -> None:
+    picture = np.full((120, 160), 90, np.uint8)
+    picture[60:, :80] = 140
+
+    released = cleaned(picture, _Reader(TextBox(10, 10, 150, 80, text, score)), find_all)
+
+    assert np.array_equal(released, picture)
+
+
+def test_single_letters_read_along_a_line_acquit_nothing() -> None:
+    picture, letters = drawn(NAME)
+    columns = np.flatnonzero(letters.any(axis=0))
+    signs = [TextBox(int(x), 190, int(x) + 14, 210, "o", 0.97) for x in columns[:-14:15]]
+
+    assert unread(picture, *signs)[letters].all()
+
+
+def test_a_slanted_line_is_acquitted_only_as_a_whole() -> None:
+    picture, letters = drawn(NAME, 18, 45)
+
+    assert unread(picture, TextBox(180, 180, 215, 215, "KVP120", 0.99))[letters].all()
