@@ -14,10 +14,14 @@ from medsanitize.offline import use_temporary_folder
 
 # Module of each command in `commands`, and the first sentence of its help.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "attack": ("attack", "Run privacy attacks against a release."),
+    "attack": ("attack", "Run privacy attacks against a release, or against schemes that share embeddings."),
     "audit": (
         "release",
         "Audit a release with an independent reader: search it for identifiers and unexpected data.",
+    ),
+    "conformance": (
+        "release",
+        "Print the DICOM conformance statement of a release, with the options of PS3.15 that were applied.",
     ),
     "demo": (
         "run",
@@ -35,17 +39,22 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "explain",
         "Explain a classifier's prediction for IMAGE with similar synthetic images.",
     ),
+    "identities": ("identities", "Decide which patient IDs are one person."),
     "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
     "init": ("policy", "Write a commented policy to start from; an existing file is never overwritten."),
     "keygen": (
         "policy",
         "Generate a release key (or a signing key) of mode 0600; an existing file is never overwritten.",
     ),
-    "ledger": ("run", "Export the link between identifiers and pseudonyms; it contains PHI."),
+    "ledger": (
+        "run",
+        "Export the link between identifiers and pseudonyms, or the account of all files, as CSV.",
+    ),
     "overlap": (
         "overlap",
         "Report whether datasets share patients: releases, folders of images, or indexes of them.",
     ),
+    "party": ("party", "Take part in private comparisons with other hospitals."),
     "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
     "registry": (
         "release",
@@ -60,7 +69,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "send": ("send", "Verify a release and send its DICOM objects to a PACS."),
     "synthesize": (
         "synthesize",
-        "Generate synthetic images that match no training patient, or report an inconclusive result.",
+        "Generate synthetic images that match no training patient, or state what is needed.",
     ),
     "train": (
         "train",

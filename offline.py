@@ -81,6 +81,9 @@ CACHES: Final[Mapping[str, str]] = {
 }
 """Variables that name the cache of a library, and its subfolder of the temporary folder."""
 
+_PLAIN: Final = ("PATH", "LANG", "TZ", "TMPDIR", "TESSDATA_PREFIX")
+_PLAIN_PREFIXES: Final = ("LC_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON")
+
 PREFIX: Final = "ms-"
 """Prefix of the name of the temporary folder; short, because paths of the sockets in it are limited."""
 
@@ -101,6 +104,23 @@ def keep_offline(environment: MutableMapping[str, str] = os.environ) -> None:
     environment.update(SWITCHES)
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
+
+
+def plain_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of a program that reads hostile input: it gets no key and no credential.
+
+    Parameters
+    ----------
+    environment : mapping
+        The environment to choose from; by default that of this process.
+    """
+    chosen = {
+        name: value
+        for name, value in environment.items()
+        if name in _PLAIN or name.startswith(_PLAIN_PREFIXES)
+    }
+    keep_offline(chosen)
+    return chosen
 
 
 def use_temporary_folder() -> Path | None:

@@ -27,11 +27,19 @@ from medsanitize.pipeline.stages.audit import (
     searched_never_words,
     uid_prefix,
 )
-from medsanitize.pipeline.stages.resolve import is_safe_name, read_excluded, read_pseudonyms
+from medsanitize.pipeline.stages.resolve import (
+    check_pseudonyms,
+    is_safe_name,
+    read_excluded,
+    read_identities,
+    read_pseudonyms,
+)
 from medsanitize.pipeline.stages.tally import count_actions
+from medsanitize.pipeline.state.identities import join_identities
 from medsanitize.pipeline.state.keys import patient_key
 from medsanitize.pipeline.storage.slide_files import is_slide_part
 from medsanitize.policies.model import Engine, Policy
+from medsanitize.policies.other_files import FileKind
 from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.layout import DATA, staged_path
@@ -39,6 +47,8 @@ from medsanitize.sanitize.context import Context, Inspection, SeriesFace
 from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom, kept_attributes
 from medsanitize.sanitize.faces.read_header import read_slice
+from medsanitize.sanitize.formats.container_kind import container_kind
+from medsanitize.sanitize.formats.file_kind import file_kind
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 from medsanitize.sanitize.raster.raster_sanitizer import RasterSanitizer, inspect_raster
 from medsanitize.sanitize.result import Finding, ObjectRecord, Outcome, Sanitized
@@ -64,7 +74,7 @@ class Result:
         ``released``, ``dropped`` (a rule of the policy leaves the object out) or ``quarantined`` (unreadable,
         over a limit or not provably clean). An `Outcome` is a string: compare it with ``==``.
     kind : str
-        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
+        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``other`` (no image) or ``unreadable``.
     findings : tuple of Finding
         Why the object was not released, or what was flagged: ``location`` (a tag path, ``pixels`` or
         ``file``) and ``rule``; never a value.
@@ -176,6 +186,10 @@ class Deidentifier:
     - a series of CT, MR or PET slices is not checked for faces: policies that quarantine or remove faces
       quarantine its slices (rule ``face-not-looked-for``), others report the check as not run;
     - duplicates, contested UIDs, studies of two patients and overlap with earlier releases are not detected;
+    - decisions of ``medsanitize identities`` are not read, only the table in ``identities``: patients that
+      they join keep different pseudonyms;
+    - the object is not compared with its source by foreign readers (``validation``), and containers are
+      quarantined (rule ``container-outside-run``);
     - whole-slide images are quarantined (rule ``slide-outside-run``) because their audit needs all files of
       the source.
 
@@ -218,7 +232,9 @@ class Deidentifier:
                 "wsi.specimens requires a whole input folder", "Remove it from the policy, or use run"
             )
         self._excluded = read_excluded(self._policy.exclude)
+        self._identities = join_identities(read_identities(self._policy.identities))
         self._pseudonyms = read_pseudonyms(self._policy.pseudonyms.table)
+        check_pseudonyms(self._pseudonyms, self._identities)
         self._keys = derive_sub_keys(key.material, scope=scope_of(self._policy))
         self._seal = Seal(self._keys)
         self._dicom = DicomSanitizer(self._policy, self._keys)
@@ -312,6 +328,8 @@ class Deidentifier:
         limits = self._policy.dicom.limits
         # The order matters: a slide may be a TIFF file, too, and only inspect_dicom never returns None.
         seen = inspect_slide(view) or inspect_raster(content) or inspect_dicom(content, limits, self._kept)
+        if seen.kind in ("dicomdir", "other"):
+            return self._other_file(seen.kind, content)
         settled = self._settled(seen, path)
         if settled is not None:
             return settled
@@ -322,11 +340,20 @@ class Deidentifier:
         done = (self._raster if seen.kind == "raster" else self._dicom)(content, context)
         return self._released(done, content, context)
 
+    def _other_file(self, kind: str, content: bytes) -> Result:
+        """Return the outcome of a file that is no image; containers are opened by a run only."""
+        if kind == "other" and container_kind(content) is not None:
+            dropped = self._policy.containers.action == "drop"
+            outcome = Outcome.DROPPED if dropped else Outcome.QUARANTINED
+            return _unreleased(outcome, kind, "container" if dropped else "container-outside-run")
+        found: FileKind = "dicomdir" if kind == "dicomdir" else file_kind(content)
+        if found in self._policy.ignore:
+            return _unreleased(Outcome.DROPPED, kind, f"ignored:{found}")
+        return _unreleased(Outcome.QUARANTINED, kind, f"other-file:{found}")
+
     def _settled(self, seen: Inspection, path: Path | None) -> Result | None:
         """Return the outcome if it needs no sanitizing; the order of rules is that of a run."""
         policy = self._policy
-        if seen.kind in ("dicomdir", "not-an-image"):
-            return _unreleased(Outcome.DROPPED, seen.kind, "not-an-image")
         if seen.kind == "slide":
             if policy.wsi.action in _UNRELEASED_OUTCOME:
                 return _unreleased(_UNRELEASED_OUTCOME[policy.wsi.action], "slide", "slide")
@@ -349,12 +376,13 @@ class Deidentifier:
         return any(
             # An entry without issuer excludes the ID of every issuer.
             identifier == listed and issuer in (None, stated)
-            for stated, identifier in seen.patient_ids
+            for one in seen.patient_ids
+            for stated, identifier in self._identities.group(one)
             for listed, issuer in self._excluded
         )
 
     def _context(self, seen: Inspection, content: bytes, object_key: str) -> Context:
-        issuer, identifier = seen.patient_ids[0] if seen.patient_ids else ("", "")
+        issuer, identifier = self._identities.of(seen.patient_ids[0]) if seen.patient_ids else ("", "")
         face = None
         if seen.kind == "dicom" and self._policy.pixels.faces != "ignore":
             header = read_slice(content, self._policy.dicom.limits)
@@ -403,7 +431,9 @@ class Deidentifier:
         removed = removed_categories(self._policy.dicom.options)
         # Values that the policy keeps are no findings.
         own = frozenset(one for one in context.known if one.category in removed)
-        search: IdentifierSearch = build_identifier_search((*own, *self._never_words), self._vocabulary)
+        search: IdentifierSearch = build_identifier_search(
+            (*own, *self._never_words), self._vocabulary, len(out)
+        )
         if record.kind == "raster":
             return audit_picture(out, f".{suffix}", search)
         expected = Expected(

@@ -168,7 +168,7 @@ def judged(draws: list[Draw]) -> int:
     print(table(["draw", "shared found", "false pairs", *VERDICTS], rows))
     for told in draws[0].told.values():
         print(told["sentence"])
-    print(draws[0].result["thresholds"]["radiograph"])
+    print(draws[0].result["comparisons"][0]["thresholds"]["radiograph"])
     recall = sum(one.found for one in draws) / sum(one.shared for one in draws)
     false = sum(one.false for one in draws) / sum(one.pairs for one in draws)
     verdicts = all(one.told[both]["verdict"] == right for one in draws for both, right in VERDICTS.items())

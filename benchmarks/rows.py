@@ -22,7 +22,8 @@ from pathlib import Path
 from common import fresh, machine, table
 from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.sequence import earlier_releases, manifests_stage
-from medsanitize.pipeline.stages.deduplicate import judge_duplicates, settle_contests
+from medsanitize.pipeline.stages.conflicts import finish_contests, settle_contests
+from medsanitize.pipeline.stages.deduplicate import judge_duplicates
 from medsanitize.pipeline.stages.manifests import write_manifests
 from medsanitize.pipeline.stages.tables import write_ordered
 from medsanitize.pipeline.state.database import State
@@ -146,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done[what] = timed(work), peak()
 
     do("fill the state", lambda: fill(state, worker, given.rows))
-    do("settle contests, put in order", lambda: settle_contests(state, policy.deduplicate.bytes, None))
+    do("settle contests, put in order", lambda: settle_contests(state, policy.deduplicate))
+    finish_contests(state)
     do(
         "judge duplicates",
         lambda: judge_duplicates(state, policy.deduplicate, earlier_releases(policy), None),

@@ -8,9 +8,9 @@ are known in advance: there is no header with a name. In Chinese, Japanese
 and Thai, characters are counted instead of words. Exits 1 at a leak, or if fewer words are kept than the
 bar. benchmarks/texts_context has places that identify by their context: employers, schools, ships, clubs,
 wards, beds, rooms, weekdays and accreditation numbers; benchmarks/texts_reports has whole reports in
-English, Dutch and Spanish; benchmarks/texts_scripts and texts_scripts_2 have texts in other scripts than
-Latin, written after the vocabularies. Lower-case words are those of at least four letters. --half divides
-the texts by their digest: rules are written with one half and reported on the other.
+English, Dutch and Spanish; benchmarks/texts_scripts, texts_scripts_2 and texts_scripts_3 have texts in
+other scripts than Latin, written after the vocabularies. Lower-case words are those of at least four
+letters. --half divides the texts by their digest: rules are written with one half and reported on the other.
 """
 
 from __future__ import annotations

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 from medsanitize.commands.command import FILE, command, long_running, print_result
-from medsanitize.commands.options import columns_of, table_options
+from medsanitize.commands.options import KIND, columns_of, table_options
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation
+    from medsanitize.verifiers.reid.images.image import Modality
 
 
 @command("evaluate", "medsanitize evaluate --images scans --labels labels.csv --split test --model model")
 @table_options
+@KIND
 @click.option("--split", help="Rows of this split only; without it, all rows.")
 @click.option("--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features.")
 @click.option("--verifier", type=FILE, help="Folder of a verification model that scores the pairs.")
@@ -41,6 +43,7 @@ def evaluate(
     verifier: Path | None,
     target: float,
     output: Path | None,
+    kind: Modality | None,
     *,
     as_json: bool,
     log_json: bool,
@@ -52,7 +55,8 @@ def evaluate(
     """
     from medsanitize.pipeline.jobs.evaluate_model import EvaluationRequest, run_evaluation
 
-    request = EvaluationRequest(images, labels, columns_of(renamed), split, model, verifier, target, output)
+    columns = columns_of(renamed)
+    request = EvaluationRequest(images, labels, columns, split, model, verifier, target, output, kind)
     with long_running(log_json) as (progress, cancellation):
         result = run_evaluation(request, progress, cancellation)
     code = 1 if result.excluded else 0
@@ -60,15 +64,19 @@ def evaluate(
     return code
 
 
-def _score_lines(result: Evaluation) -> list[str]:
+def _verifier_lines(result: Evaluation) -> list[str]:
+    """Retrieval with the verification model, alone and with the retrieval model."""
     from medsanitize.verifiers.reid.evaluation.evaluation_report import number
 
-    ranked = result.retrieval_by_score
-    if ranked is None:
-        return []
-    first = number(ranked.precision_at_1, ranked.intervals["precision_at_1"])
+    ways = {
+        "By the verifier's score": result.retrieval_by_score,
+        "Search with both models, re-ranked": result.search,
+    }
     return [
-        f"By the verifier's score: P@1 {first}, mAP@R {number(ranked.map_at_r, ranked.intervals['map_at_r'])}"
+        f"{way}: P@1 {number(found.precision_at_1, found.intervals['precision_at_1'])},"
+        f" mAP@R {number(found.map_at_r, found.intervals['map_at_r'])}"
+        for way, found in ways.items()
+        if found is not None
     ]
 
 
@@ -83,7 +91,7 @@ def _lines(result: Evaluation, output: Path | None) -> list[str]:
         f"P@1          {number(search.precision_at_1, search.intervals['precision_at_1'])}",
         f"mAP@R        {number(search.map_at_r, search.intervals['map_at_r'])}",
         f"R-precision  {number(search.r_precision, search.intervals['r_precision'])}",
-        *_score_lines(result),
+        *_verifier_lines(result),
         f"AUC          {number(pairs.auc, pairs.intervals['auc'])}, all pairs, score: {pairs.score}",
     ]
     made = pairs.decisions

@@ -90,6 +90,7 @@ def _lines(result: Explanation) -> list[str]:
         lines.append(
             f"{one.rank:>3}  {one.path}  distance {one.distance:.4f}, SSIM {one.ssim:.4f}"
             f" (rank {one.structure_rank:,}){prediction}{'' if one.synthetic else ', a real image'}"
+            f"{f', {one.repeats:,} more nearly identical' if one.repeats else ''}"
         )
     return lines
 

@@ -10,6 +10,7 @@ import click
 from medsanitize.commands.command import FILE
 
 if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.labels import LabelColumns
 
 IMAGES = click.option(
@@ -27,8 +28,23 @@ COLUMN = click.option(
     "renamed",
     multiple=True,
     metavar="NAME=COLUMN",
-    help="Column of the table for file, patient_id, split, view or offset_days, such as patient_id=subject.",
+    help="Column of the table for file, patient_id, split, view, offset_days, kind or series, such as"
+    " patient_id=subject.",
 )
+KIND = click.option(
+    "--kind",
+    callback=lambda _context, _parameter, text: kind_of(text),
+    help="Kind of images whose file and table state none: radiograph, ct-head, mr-head, fundus, ...",
+)
+
+
+def kind_of(text: str | None) -> Modality | None:
+    """Parse the value of ``--kind``; raises UsageError for a name that is no kind."""
+    if not text:
+        return None
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+
+    return kind_named(text)
 
 
 def table_options(function: Callable[..., int]) -> Callable[..., int]:

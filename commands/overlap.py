@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from medsanitize.commands.command import FILE, command, long_running, print_result
-from medsanitize.commands.options import COLUMN, columns_of
+from medsanitize.commands.options import COLUMN, KIND, columns_of
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest
+    from medsanitize.pipeline.jobs.private_overlap import PartnerRow
     from medsanitize.verifiers.reid.calibration import OperatingPoint
+    from medsanitize.verifiers.reid.overlap.compare import Comparison
     from medsanitize.verifiers.reid.overlap.overlap import Overlap
 
 # Six datasets make fifteen comparisons; more are better done against a registry.
@@ -42,6 +44,7 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
 )
 @click.option("--images", type=FILE, metavar="ROOT", help="Folder of the files of --labels.")
 @COLUMN
+@KIND
 @click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one per modality.")
 @click.option(
     "--verifier", type=FILE, multiple=True, help="Folder of a verification model; one per modality."
@@ -58,6 +61,16 @@ def _labels_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--output", type=FILE, metavar="FOLDER", help="Folder for pairs.parquet, pairs.html and overlap.json."
 )
+@click.option(
+    "--with",
+    "partners",
+    multiple=True,
+    metavar="PARTNER",
+    help="Compare one release with that of a partner, privately: its name or address in --policy. Several"
+    " give a table; --policy alone compares with all of its partners.",
+)
+@click.option("--policy", type=FILE, help="The policy with the agreements with partners.")
+@click.option("--offline", type=FILE, metavar="FOLDER", help="Exchange the messages as files here.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
 def overlap(
     datasets: tuple[Path, ...], workers: int | None, *, as_json: bool, log_json: bool, **options: Any
@@ -67,7 +80,12 @@ def overlap(
     Finds byte-identical, pixel-identical and near-duplicate images, then compares patients with a
     re-identification model. The verdict is exclusive (exit code 0), overlapping (3) or inconclusive (1), and
     states its error bound. The output folder contains PHI.
+
+    With --with, one release is compared with the releases of other hospitals, and none shows another its
+    images, digests or identifiers (see medsanitize party).
     """
+    if options["partners"] or options["policy"] is not None:
+        return _private_overlap(datasets, options, as_json=as_json, log_json=log_json)
     from medsanitize.pipeline.jobs.compare_datasets import run_overlap
     from medsanitize.verifiers.reid.overlap.result_files import result_json
 
@@ -85,6 +103,7 @@ def overlap(
     "--labels", type=FILE, metavar="TABLE", help="CSV or Parquet table of files and patients of the folder."
 )
 @COLUMN
+@KIND
 @click.option("--model", type=FILE, multiple=True, help="Folder of a retrieval model; one per modality.")
 @click.option(
     "--verifier", type=FILE, multiple=True, help="Folder of a verification model; one per modality."
@@ -102,7 +121,7 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
 
     models = ModelPaths(options["model"], options["verifier"])
     request = IndexRequest(
-        dataset, options["labels"], columns_of(options["renamed"]), models, options["output"]
+        dataset, options["labels"], columns_of(options["renamed"]), models, options["output"], options["kind"]
     )
     with long_running(log_json) as (progress, cancellation):
         fingerprint = run_index(
@@ -119,6 +138,106 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     told += [f"Not compared in full: {reason}: {count:,}" for reason, count in fingerprint.unread.items()]
     print_result(as_json, facts, "\n".join(told))
     return 0
+
+
+def _private_overlap(
+    datasets: tuple[Path, ...], options: dict[str, Any], *, as_json: bool, log_json: bool
+) -> int:
+    """Compare one release with those of partners."""
+    from medsanitize.errors import UsageError
+    from medsanitize.pipeline.jobs.private_overlap import PartnerRow, ask_partner, ask_partners
+    from medsanitize.policies.load import load
+
+    if len(datasets) != 1 or options["policy"] is None:
+        raise UsageError(
+            "A comparison with partners needs one release and --policy",
+            "Write: medsanitize overlap RELEASE --with PARTNER --policy policy.yaml",
+        )
+    policy, where = load(options["policy"]), {"offline": options["offline"], "output": options["output"]}
+    with long_running(log_json) as (progress, cancellation):
+        if len(options["partners"]) == 1:
+            name = options["partners"][0]
+            row = PartnerRow(name, ask_partner(policy, datasets[0], name, **where, progress=progress))
+            facts = _partner_facts(row)
+            print_result(as_json, facts, "\n".join(_partner_lines(row)))
+            return int(facts["exit_code"])
+        rows = ask_partners(
+            policy, datasets[0], options["partners"], **where, progress=progress, cancellation=cancellation
+        )
+    told = [_partner_facts(one) for one in rows]
+    result, code = _overall(told)
+    lines = [*_partner_table(told), *(line for one in rows for line in _partner_lines(one, one.partner))]
+    print_result(as_json, {"result": result, "partners": told, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+def _partner_facts(row: PartnerRow) -> dict[str, Any]:
+    """Return one comparison with a partner as JSON."""
+    found = row.found
+    if found is None:
+        facts = {"result": "not_compared", "message": row.failure, "exit_code": row.exit_code}
+        return {"partner": row.partner, **facts}
+    if found.verdict is None:
+        waiting = {"result": "waiting", "session": found.session, "exit_code": 1}
+        return {"partner": row.partner, **waiting}
+    verdict, near = found.verdict, found.near
+    result: str = verdict.result
+    bound = verdict.bound
+    if near is not None:
+        bound = near.verdict.miss
+        # An item in common stays one, whatever other images show.
+        result = near.verdict.result if result != "overlapping" else result
+    return {
+        "partner": row.partner,
+        "result": result,
+        "sentence": verdict.sentence,
+        "statement": verdict.statement,
+        "counts": dict(found.counts),
+        "items": dict(found.sizes),
+        "partner_items": dict(found.answering_sizes),
+        "bound": bound,
+        "near": near.to_json() if near is not None else None,
+        "written": found.written,
+        "session": found.session,
+        "exit_code": _EXIT_CODES[result],
+    }
+
+
+def _partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
+    if row.found is None:
+        return [f"{row.partner}: {row.failure}"]
+    if row.found.verdict is None:
+        return [f"Waiting for the next message of {row.partner} in the folder."]
+    lines = [row.found.verdict.sentence, row.found.verdict.statement]
+    if row.found.near is not None:
+        lines += [row.found.near.verdict.sentence, row.found.near.verdict.statement]
+    name = f"{folder}/common.csv" if folder else "common.csv"
+    return lines if row.found.written is None else [*lines, f"Written: {name}. It contains PHI."]
+
+
+def _overall(told: list[dict[str, Any]]) -> tuple[str, int]:
+    """Return the worst result of several partners, and its exit code."""
+    for result in ("overlapping", "not_compared", "waiting", "inconclusive"):
+        codes = [int(one["exit_code"]) for one in told if one["result"] == result]
+        if codes:
+            return result, codes[0]
+    return "exclusive", 0
+
+
+def _partner_table(told: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table with a row for each partner."""
+    rows = [("partner", "result", "in common", "items here", "items there", "bound")]
+    for one in told:
+        numbers = (
+            ", ".join(f"{count:,} {what}" for what, count in one.get(name, {}).items()) or "-"
+            for name in ("counts", "items", "partner_items")
+        )
+        # Equal items are found without error; a near comparison bounds who was overlooked in other images.
+        bound = f"{one['bound']:.2g}" if one.get("bound") is not None else "none"
+        rows.append((one["partner"], one["result"].replace("_", " "), *numbers, bound))
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows]  # fmt: skip
 
 
 def _overlap_request(datasets: tuple[Path, ...], options: dict[str, Any]) -> OverlapRequest:
@@ -148,6 +267,7 @@ def _overlap_request(datasets: tuple[Path, ...], options: dict[str, Any]) -> Ove
         calibration=options["calibration"],
         target=options["target"],
         output=options["output"],
+        kind=options["kind"],
     )
 
 
@@ -161,21 +281,37 @@ def _format_threshold(point: OperatingPoint, within: float = inf) -> str:
     )
 
 
-def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
-    lines = [
-        f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
-        for side in found.datasets
-    ]
-    for modality, limit in sorted(found.thresholds.items()):
+def _threshold_lines(one: Comparison, *, several: bool) -> list[str]:
+    """Describe the thresholds of a comparison and where their rates come from."""
+    lines = []
+    for modality, limit in sorted(one.evidence.thresholds.items()):
+        between = f" between {one.titles[0]} and {one.titles[1]}" if several else ""
         lines.append(
-            f"Thresholds for {modality.value}s, calibrated on: {limit.source} (pairs of patients:"
-            f" {limit.pairs:,}; patients with two images: {limit.permissive.false_non_match.of:,})"
+            f"Thresholds for {modality.plural}{between}: false match rates of {limit.pairs:,} pairs of"
+            " strangers within these datasets; false non-match rates of"
+            f" {limit.permissive.false_non_match.of:,} patients with two images (calibrated on:"
+            f" {limit.source})"
         )
         if limit.strict != limit.permissive:
             lines.append(f"  possibly same patient {_format_threshold(limit.permissive)}")
         lines.append(f"  same patient {_format_threshold(limit.strict, limit.strict_max_distance)}")
         lines += [f"The false match rate is {limit.insufficient_data}."] if limit.insufficient_data else []
+        lines += [f"A stored calibration is not quoted: {limit.unquoted}."] if limit.unquoted else []
+    return lines
+
+
+def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
+    from medsanitize.verifiers.reid.images.kinds import STATE_IT, UNKNOWN_KIND
+
+    lines = [
+        f"{side.title}: {len(side.images) - side.non_images:,} images of {len(side.names):,} patients."
+        for side in found.datasets
+    ]
+    for one in found.comparisons:
+        lines += _threshold_lines(one, several=len(found.comparisons) > 1)
     lines += [one.verdict.sentence for one in found.comparisons]
+    if unknown := sum(side.unread.get(UNKNOWN_KIND, 0) for side in found.datasets):
+        lines.append(f"Not compared, of unknown kind: {unknown:,} images. {STATE_IT}.")
     if request.output is not None:
         lines.append("Written: pairs.parquet, pairs.html and overlap.json. They contain PHI.")
     return lines

@@ -1,4 +1,4 @@
-"""Commands on releases (verify, audit, registry), and wipe for slides outside releases."""
+"""Commands on releases (verify, audit, conformance, registry), and wipe for slides outside releases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.options import KIND
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Registration
@@ -58,6 +59,22 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
     return code
 
 
+@command("conformance", "medsanitize conformance release")
+@click.argument("release", type=FILE)
+def conformance(release: Path, *, as_json: bool, **_: Any) -> int:
+    """Print the DICOM conformance statement of a release, with the options of PS3.15 that were applied."""
+    from collections import Counter
+
+    from medsanitize.policies.tables.requirements import requirements
+    from medsanitize.release.conformance import read_statement
+
+    statement = read_statement(release)
+    answers = dict(Counter(one.answer for one in requirements()))
+    facts = {"statement": statement, "requirements": answers, "exit_code": 0}
+    print_result(as_json, facts, statement.rstrip("\n"))
+    return 0
+
+
 @command("wipe", "medsanitize wipe archive/S1.svs archive/S2.ndpi --yes")
 @click.argument("slides", type=FILE, nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Overwrite the files without asking for confirmation.")
@@ -98,6 +115,7 @@ _REGISTRY_FOLDER = click.option(
 @click.option(
     "--verifier", type=FILE, multiple=True, help="Verification model to embed with; one per modality."
 )
+@KIND
 @click.option(
     "--key", type=FILE, help=f"Key of the registry (keygen); by default from the variable {_KEY_VARIABLE}."
 )
@@ -145,6 +163,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
             progress,
             cancellation,
             workers=workers,
+            kind=options["kind"],
         )
 
 
@@ -177,4 +196,22 @@ def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_
     lines = [f"Removed {name} {version}. Releases that depend on it: {len(affected)}"]
     lines += [f"  {one.entry.name} {one.entry.version}: {one.shared:,} shared objects" for one in affected]
     print_result(as_json, {"affected": [asdict(one) for one in affected]}, "\n".join(lines))
+    return 0
+
+
+@command("serve", "medsanitize registry serve consortium.yaml", group=registry)
+@click.argument("consortium", type=FILE)
+def registry_serve(consortium: Path, *, as_json: bool, **_: Any) -> int:
+    """Let members of a consortium ask, privately, whether a release shares images with registered ones.
+
+    CONSORTIUM is a YAML file that names the registry, the keys of the party that serves it, and its members.
+    Members ask with overlap --with, or in a run before publication (see medsanitize party).
+    """
+    from medsanitize.commands.party import started_as, stop_on_signals
+    from medsanitize.pipeline.jobs.serve_registry import serve_registry
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+    from medsanitize.policies.consortium import load_consortium
+
+    check_extra("party")
+    serve_registry(load_consortium(consortium), stop_on_signals, started_as(as_json))
     return 0

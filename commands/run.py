@@ -183,9 +183,41 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 
 @command("demo", "medsanitize demo /tmp/demo")
 @click.argument("folder", type=FILE)
+@click.option(
+    "--synthetic",
+    is_flag=True,
+    help="Instead, train a generator on radiographs of phantoms, and release its images in their place if the"
+    " privacy gate passes.",
+)
+@click.option(
+    "--two-hospitals",
+    is_flag=True,
+    help="Instead, release the exports of two hospitals with common patients, and let one ask the other, over"
+    " TLS on this machine, which of its images are common. Installs the library of party install.",
+)
+@click.option(
+    "--wheels", type=FILE, help="Folder of wheels for --two-hospitals, for a machine without a connection."
+)
 @WORKERS
-def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
+def demo(
+    folder: Path,
+    workers: int | None,
+    *,
+    synthetic: bool,
+    two_hospitals: bool,
+    wheels: Path | None,
+    as_json: bool,
+    log_json: bool,
+) -> int:
     """Create a small synthetic hospital export with planted identifiers in FOLDER, and release it."""
+    if synthetic and two_hospitals:
+        from medsanitize.errors import UsageError
+
+        raise UsageError("There are two demos to run", "Name --synthetic or --two-hospitals")
+    if two_hospitals:
+        return _two_hospitals_demo(folder, workers, wheels, as_json, log_json)
+    if synthetic:
+        return _synthetic_demo(folder, workers, as_json, log_json)
     from medsanitize.pipeline.engines.forkserver import start_forkserver
 
     start_forkserver()
@@ -204,18 +236,97 @@ def demo(folder: Path, workers: int | None, *, as_json: bool, log_json: bool) ->
     return 0 if result.release and not survivors else result.exit_code or 3
 
 
+def _synthetic_demo(folder: Path, workers: int | None, as_json: bool, log_json: bool) -> int:
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
+
+    start_forkserver()
+    from dataclasses import asdict
+
+    from medsanitize.pipeline.demo import synthetic
+    from medsanitize.pipeline.demo.prepare import count_surviving_identifiers, show_demo
+    from medsanitize.pipeline.run import Options
+    from medsanitize.policies.load import load
+
+    sizes = synthetic.SyntheticSizes()
+    prepared = synthetic.prepare_synthetic_demo(folder, sizes)
+    with long_running(log_json) as (progress, cancellation):
+        synthetic.train_models(folder, sizes, progress, cancellation)
+    policy = load(prepared.policy)
+    result = _run_or_plan(policy, Options(workers), planned=False, log_json=log_json)
+    verdict = synthetic.verdict_of(policy)
+    with long_running(log_json) as (progress, cancellation):
+        explanation = synthetic.explain_first(folder, result, progress, cancellation)
+    survivors = count_surviving_identifiers(prepared, result)
+    if as_json:
+        facts = {
+            "planted": len(prepared.planted),
+            "surviving": survivors,
+            "verdict": None if verdict is None else {**asdict(verdict), "grid": ""},
+            "explanation": None if explanation is None else explanation.to_json(),
+        }
+        click.echo(json.dumps({**result.as_json(), **facts}))
+    else:
+        show_demo(prepared, result, survivors)
+        synthetic.show_synthetic_demo(prepared, verdict, explanation, result.release)
+    return 0 if result.release and not survivors else result.exit_code or 3
+
+
+def _two_hospitals_demo(
+    folder: Path, workers: int | None, wheels: Path | None, as_json: bool, log_json: bool
+) -> int:
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
+
+    start_forkserver()
+    from medsanitize.pipeline.demo import two_hospitals
+    from medsanitize.pipeline.run import Options
+    from medsanitize.policies.load import load
+
+    prepared = two_hospitals.prepare_two_hospitals(folder)
+    with long_running(log_json) as (progress, cancellation):
+        progress.stage("install the library of both parties", None)
+        two_hospitals.install_library(prepared, wheels)
+        cancellation.check()
+    for one in (prepared.asking, prepared.answering):
+        result = _run_or_plan(load(one.policy), Options(workers), planned=False, log_json=log_json)
+        if result.release is None:
+            return _print_run(result, as_json)
+    with long_running(log_json) as (progress, _):
+        progress.stage("compare the releases", None)
+        learned = two_hospitals.compare_hospitals(prepared)
+    shared = len(prepared.shared)
+    facts = {
+        "shared": shared,
+        "found": learned.right,
+        "others": learned.patients - learned.right,
+        "images": learned.images,
+        "result": learned.result,
+        "learned_sizes": dict(zip(two_hospitals.NAMES, learned.sizes, strict=True)),
+        "transcript": str(learned.transcript),
+    }
+    code = 0 if (learned.right, learned.patients, learned.images) == (shared, shared, shared) else 3
+    text = "\n".join(two_hospitals.result_lines(prepared, learned))
+    print_result(as_json, {**facts, "exit_code": code}, text)
+    return code
+
+
 @command("ledger", "medsanitize ledger policy.yaml --uids uids.csv --patients patients.csv")
 @POLICY
 @click.option("--uids", type=FILE, help="New CSV file for all replaced UIDs (id_old,id_new).")
 @click.option("--patients", type=FILE, help="New CSV file for all replaced patient IDs (id_old,id_new).")
-def ledger(policy: Path, uids: Path | None, patients: Path | None, *, as_json: bool, **_: Any) -> int:
-    """Export the link between identifiers and pseudonyms; it contains PHI."""
+@click.option("--files", type=FILE, help="New CSV file with the outcome of each file of the inputs.")
+def ledger(
+    policy: Path, uids: Path | None, patients: Path | None, files: Path | None, *, as_json: bool, **_: Any
+) -> int:
+    """Export the link between identifiers and pseudonyms, or the account of all files, as CSV.
+
+    Every file that it writes contains PHI.
+    """
     from medsanitize.errors import UsageError
     from medsanitize.pipeline.jobs.export_ledger import export_ledger
     from medsanitize.policies.load import load
 
-    if uids is None and patients is None:
-        raise UsageError("Nothing to export", "Give --uids FILE, --patients FILE or both")
-    counts = export_ledger(load(policy), uids=uids, patients=patients)
+    if uids is None and patients is None and files is None:
+        raise UsageError("Nothing to export", "Give --uids FILE, --patients FILE or --files FILE")
+    counts = export_ledger(load(policy), uids=uids, patients=patients, files=files)
     print_result(as_json, counts, ", ".join(f"{count:,} rows of {name}" for name, count in counts.items()))
     return 0

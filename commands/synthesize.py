@@ -44,11 +44,35 @@ _EXAMPLE = (
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option(
-    "--bound",
+    "--residual",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="Largest acceptable upper bound of the share of images that match a training patient.",
+    help="Largest acceptable upper bound of the share of copies after matches are removed.",
+)
+@click.option(
+    "--inconclusive",
+    type=click.Choice(["accept", "refuse"]),
+    default="refuse",
+    show_default=True,
+    help="What to do with attacks that the splits are too small for.",
+)
+@click.option(
+    "--reidentification",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Limit of re-identification: how much more often than strangers images may match a training patient"
+    " at a false match rate of 0.1 %.",
+)
+@click.option(
+    "--unvetted",
+    is_flag=True,
+    help="Write images also if the gate does not pass: to the folder unvetted, and marked so.",
+)
+@click.option(
+    "--tries",
+    type=FILE,
+    metavar="FILE",
+    help="Record of the draws judged on these patients; by default beside the table, as LABELS.tries.",
 )
 @click.option(
     "--form",
@@ -69,12 +93,13 @@ def synthesize(
     log_json: bool,
     **options: Any,
 ) -> int:
-    """Generate synthetic images that match no training patient, or report an inconclusive result.
+    """Generate synthetic images that match no training patient, or state what is needed.
 
-    Generates enough images to establish the requested bound, compares them with every training patient, and
-    replaces those that match. Exit code 0: the gate passed, and all images are written; 1: images are
-    missing, or there are too few patients for a calibration; 3: the gate failed, and no image is written.
-    The page synthesis.html contains PHI. After an interruption, the same command resumes.
+    Generates as many images as the residual requires, compares them with every training patient, and replaces
+    those that match. Exit code 0: the gate passed, and all images are written; 1: images are missing, or
+    there are too few patients or images for a verdict; 3: the gate failed. Images are written only if the
+    gate passed, or with --unvetted. The page synthesis.html contains PHI. After an interruption, the same
+    command resumes.
     """
     from medsanitize.pipeline.jobs.synthesize import run_synthesize
 
@@ -83,7 +108,7 @@ def synthesize(
     cores = 1 if request.device != "cpu" else len(os.sched_getaffinity(0))
     with long_running(log_json) as (progress, cancellation):
         result = run_synthesize(request, progress, cancellation, workers=workers or cores)
-    code = _EXIT_CODES[result.drawn.judged.verdict.state] or int(result.drawn.shortfall > 0)
+    code = _EXIT_CODES[result.state] or int(result.shortfall > 0)
     print_result(as_json, {**result.facts(), "exit_code": code}, "\n".join(_lines(result)))
     return code
 
@@ -97,22 +122,24 @@ def _synthesis_request(model: Path, renamed: tuple[str, ...], options: dict[str,
 
     parts = (options["training"], options["holdout"], options["calibration"])
     table = ReferenceTable(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
-    names = ("verifier", "retrieval", "count", "balanced", "seed", "bound", "form", "device", "output")
-    return SynthesisRequest(model=model, table=table, **{name: options[name] for name in names})
+    names = (
+        "verifier retrieval count balanced seed residual reidentification unvetted tries form device output"
+    )
+    accepts = options["inconclusive"] == "accept"
+    settings = {name: options[name] for name in names.split()}
+    return SynthesisRequest(model=model, table=table, inconclusive=accepts, **settings)
 
 
 def _lines(result: Synthesis) -> list[str]:
-    from medsanitize.generators.privacy_gate.statement import statement
-
-    sampling = result.drawn
-    lines = [*statement(sampling.judged.verdict)]
-    removed = int((~sampling.judged.kept).sum())
-    lines.append(
-        f"{len(sampling.first):,} images were generated and judged, {removed:,} of them removed;"
-        f" {sampling.again:,} were generated to replace them, {sampling.refused:,} removed."
-    )
-    if sampling.shortfall:
-        lines.append(f"{sampling.shortfall:,} of the {sum(sampling.wanted):,} requested images are missing.")
+    sampling, lines = result.drawn, [*result.said]
+    if sampling:
+        removed = int((~sampling.judged.kept).sum())
+        lines.append(
+            f"{len(sampling.first):,} images were generated and judged, {removed:,} of them removed;"
+            f" {sampling.again:,} were generated to replace them, {sampling.refused:,} removed."
+        )
+    if result.shortfall:
+        lines.append(f"{result.shortfall:,} of the {sum(result.wanted):,} requested images are missing.")
     if not result.traced:
         lines.append(
             "The generator's folder does not confirm that it was trained on the training split only:"
@@ -125,9 +152,14 @@ def _lines(result: Synthesis) -> list[str]:
         lines.append(
             "Quality is that of all generated images, removed ones included: few or none are written."
         )
-    lines.append(
-        f"Written: {result.written:,} images, verdict.json, and synthesis.html, which contains PHI."
-        if result.written
-        else "Written: no image; verdict.json, and synthesis.html, which contains PHI."
-    )
+    page = ", and synthesis.html, which contains PHI" if sampling else ""
+    if not result.written:
+        lines.append(f"Written: no image; verdict.json{page}.")
+    elif result.vetted:
+        lines.append(f"Written: {result.written:,} images, verdict.json{page}.")
+    else:
+        lines.append(
+            f"Written: {result.written:,} images that were NOT VETTED, in the folder unvetted: do not release"
+            f" them; verdict.json{page}."
+        )
     return lines

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from medsanitize.commands.command import FILE, command, long_running, print_result
-from medsanitize.commands.options import columns_of, table_options
+from medsanitize.commands.options import KIND, columns_of, table_options
 
 if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.train import TrainingResult
 
 
@@ -23,13 +24,15 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options that retrieval and verification share."""
     options = (
         table_options,
+        KIND,
         click.option("--split", help="Rows of this split only; without it, all rows."),
         click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model."),
         click.option(
             "--recipe",
             metavar="NAME",
-            help="moments (retrieval) and match (verification), the defaults; frozen; paper (the default with"
-            " a GPU and --weights), paper-224, augmented-512 or tiny.",
+            help="moments (retrieval) and match (verification), the defaults; copies (verification, for"
+            " the privacy gate); frozen; paper (the default with a GPU and --weights), paper-224,"
+            " augmented-512 or tiny.",
         ),
         click.option(
             "--weights",
@@ -67,6 +70,7 @@ def train_verification(*, as_json: bool, log_json: bool, **options: Any) -> int:
 
 @command("classifier", f"medsanitize train classifier {_EXAMPLE} --class finding", group=train)
 @table_options
+@KIND
 @click.option(
     "--class", "column", required=True, metavar="COLUMN", help="Column of the table with the classes."
 )
@@ -89,6 +93,7 @@ def train_classifier(
     output: Path,
     recipe: str | None,
     weights: str | None,
+    kind: Modality | None,
     *,
     as_json: bool,
     log_json: bool,
@@ -105,7 +110,7 @@ def train_classifier(
     from medsanitize.verifiers.reid.training.train_classifier import class_recipe_for, train_classification
 
     chosen, columns = class_recipe_for(recipe), columns_of(renamed)
-    rows = read_labels(labels, images, columns, split)
+    rows = read_labels(labels, images, columns, split).of_kind(kind)
     with long_running(log_json) as (progress, cancellation):
         result = train_classification(
             rows, (columns, column), chosen, weights, output, progress, cancellation
@@ -126,6 +131,7 @@ def _train(name: str, options: Mapping[str, Any], as_json: bool, log_json: bool)
     recipe = recipe_for(kind, options["recipe"], options["weights"])
     columns = columns_of(options["renamed"])
     rows = read_labels(options["labels"], options["images"], columns, options["split"])
+    rows = rows.of_kind(options["kind"])
     with long_running(log_json) as (progress, cancellation):
         result = train_model(
             kind, rows, recipe, options["weights"], options["output"], progress, cancellation
@@ -156,13 +162,15 @@ def _print_training(kind: str, recipe: str, result: TrainingResult, purpose: str
 
 @command("generator", f"medsanitize train generator {_EXAMPLE} --class finding", group=train)
 @table_options
+@KIND
 @click.option("--split", help="Rows of this split only; without it, all rows.")
 @click.option("--class", "column", metavar="COLUMN", help="Column of the table with the class of each image.")
 @click.option("--output", type=FILE, required=True, metavar="MODEL", help="Folder of the model.")
 @click.option(
     "--recipe",
     metavar="NAME",
-    help="cpu-64 (the default without a GPU), cpu-128, gpu-256 (the default with one), gpu-512 or tiny.",
+    help="cpu-128 (the default without a GPU), cpu-64, gpu-256 (the default with one), gpu-512, demo-128"
+    " (phantoms) or tiny.",
 )
 @click.option(
     "--prediction",
@@ -187,6 +195,7 @@ def train_generator(
     recipe: str | None,
     prediction: str | None,
     pipeline: Path | None,
+    kind: Modality | None,
     *,
     as_json: bool,
     log_json: bool,
@@ -211,7 +220,7 @@ def train_generator(
     from medsanitize.generators.diffusion.train import train_generator as train_model
 
     chosen = recipe_for(recipe, prediction_for(prediction))
-    rows = read_labels(labels, images, columns_of(renamed), split)
+    rows = read_labels(labels, images, columns_of(renamed), split).of_kind(kind)
     with long_running(log_json) as (progress, cancellation):
         result = train_model(rows, column, chosen, pipeline, output, progress, cancellation)
     code = 1 if result.excluded else 0

@@ -41,9 +41,10 @@ THIS_VERSION: Mapping[str, str] = {
     "clean_descriptors": "texts are kept as `text` sets: identifiers and words that are in no vocabulary are "
     "removed",
     "retain_longitudinal_full_dates": "dates and times are kept; excludes the next option",
-    "retain_longitudinal_modified_dates": "dates are shifted or reduced to the year, as `dicom.dates` sets",
+    "retain_longitudinal_modified_dates": "dates and times are shifted, or dates reduced to the year, as "
+    "`dicom.dates` sets",
     "retain_patient_characteristics": "kept; ages over 89 become `090Y`, texts are cleaned",
-    "retain_device_identity": "kept; dates of devices are kept only if full dates are kept as well",
+    "retain_device_identity": "kept; dates of devices are kept with full dates only",
     "retain_uids": "UIDs are kept; rejected in an anonymous release",
     "retain_safe_private": "private attributes of the built-in list (PS3.15 Table E.3.10-1) and of "
     "`dicom.safe_private` are kept, by creator, with cleaned values; all others are removed",

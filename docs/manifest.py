@@ -15,8 +15,9 @@ This page is generated from the schemas: `python docs/manifest.py`.
 
 The manifest describes a release in two Parquet tables, or part files where they are large. Schema
 version {SCHEMA_VERSION}. Rows are ordered by {", ".join(f"`{name}`" for name in ORDER)}. The metadata of
-each file has the schema version, the digest of the policy and the version of medsanitize; each column
-carries the description below. Pages have checksums, which readers verify.
+each file has the schema version, the digest of the policy, the edition of PS3.15 whose tables were applied
+and the version of medsanitize; each column carries the description below. Pages
+have checksums, which readers verify.
 
 Duplicate groups, pairs, scores, perceptual hashes, embeddings and coordinates of blanked regions are
 never in a manifest: they would link images to patients.

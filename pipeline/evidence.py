@@ -8,14 +8,18 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from medsanitize import __version__
+from medsanitize.pipeline.runtime.workspace import identity_ledger
 from medsanitize.pipeline.sequence import gates_of
 from medsanitize.pipeline.stages.audit import audit_evidence
+from medsanitize.pipeline.stages.double_patients import suspicions
 from medsanitize.pipeline.stages.linkage_attack import worst_links
+from medsanitize.pipeline.stages.resolve import identities_of
 from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage, StagedFinding
-from medsanitize.pipeline.stages.tally import Tally
+from medsanitize.pipeline.stages.tally import Tally, count_by_times
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.duplicates import equal_pixels, equal_tiles
 from medsanitize.pipeline.state.findings import object_findings
+from medsanitize.pipeline.state.listed_files import count_listed
 from medsanitize.pipeline.state.objects import count_flagged, outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import quarantined_places
 from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
@@ -23,18 +27,22 @@ from medsanitize.pipeline.state.stage_results import (
     EXCLUDED,
     OVERLAP,
     REGISTRY,
+    SUSPECTED,
     SYNTHETIC,
     TABLE_NOTES,
+    VALIDITY,
     decode_synthetic,
 )
 from medsanitize.policies.digest import policy_digest
-from medsanitize.policies.model import OPTION_CODES, Policy
+from medsanitize.policies.model import BASIC_PROFILE_CODE, OPTION_CODES, Policy
+from medsanitize.policies.tables.standard import edition
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.build import write_evidence
 from medsanitize.release.canonical_json import document_json
+from medsanitize.release.conformance import treatment_of
 from medsanitize.release.publish import staged_digest
 from medsanitize.release.report import ObjectRelation, write_controller_report
-from medsanitize.release.summary import GateSummary, Guideline, Summary, TableSummary
+from medsanitize.release.summary import GateSummary, Guideline, Summary, TableSummary, Treatment
 from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
 
 CONTROLLER_REPORT = "report.html"
@@ -64,6 +72,9 @@ def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) 
     state, staging, search = context.state, context.staged, context.search
     if search is None:
         raise RuntimeError("the staged files were not audited")
+    # Once more, since the run has compared pixels meanwhile.
+    identities = identities_of(state, policy.identities, identity_ledger(policy))
+    SUSPECTED.store(state, len(suspicions(state, identities)))
     findings = object_findings(state)
     gates = gates_of(stages, GateInput(state, context.tally, findings, search))
     others, slides, left = worst_links(state)
@@ -109,12 +120,15 @@ def summarize(
         kinds=dict(sorted(tally.kinds.items())),
         dropped=dropped,
         quarantined=quarantined,
-        options=stated_options(policy),
+        options=stated_options(policy, tally),
+        edition=edition(),
+        treatment=treatment_of(policy),
         gates=gates,
         checks={name: dict(sorted(counts.items())) for name, counts in tally.checks.items()},
         duplicates_dropped=sum(count for rule, count in dropped.items() if rule.startswith("duplicate-")),
         pixel_equal_flagged=count_flagged(state, "pixels"),
         pixel_regions_cleaned=tally.regions,
+        times=count_by_times(tally.times),
         supersedes=registry.supersedes,
         public_prior=registry.public_prior,
         tables=tables,
@@ -134,6 +148,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     facts = json.loads(text)
     facts["release"] = policy.release
     facts["options"] = tuple((code, meaning) for code, meaning in facts["options"])
+    facts["treatment"] = _treatment(facts["treatment"])
     facts["gates"] = tuple(GateSummary(**gate) for gate in facts["gates"])
     facts["tables"] = tuple(
         TableSummary(**{**table, "columns": tuple(table["columns"])}) for table in facts["tables"]
@@ -144,15 +159,20 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     return Summary(**facts)
 
 
-def stated_options(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Return code and meaning (PS3.16 CID 7050) of the profile and of each option that is applied."""
+def _treatment(facts: dict[str, Any]) -> Treatment:
+    actions = tuple((code, tuple(names)) for code, names in facts["actions"])
+    return Treatment(**{**facts, "enabled": tuple(facts["enabled"]), "actions": actions})
+
+
+def stated_options(policy: Policy, tally: Tally) -> tuple[tuple[str, str], ...]:
+    """Return code and meaning (PS3.16 CID 7050) of the profile and of each option that was applied.
+
+    Options of the pixels count only if pixels of a released object were read, or a face was removed.
+    """
     chosen = policy.dicom.options.model_dump()
-    # Quarantine cleans no face: the option may only be claimed where faces are removed from the pixels.
-    chosen["clean_recognizable_visual_features"] = policy.pixels.faces == "deface"
-    return (
-        ("113100", "Basic Application Confidentiality Profile"),
-        *(stated for name, stated in OPTION_CODES.items() if chosen[name]),
-    )
+    chosen["clean_pixel_data"] &= tally.checks["pixels"]["passed"] > 0
+    chosen["clean_recognizable_visual_features"] = tally.rules["face-defaced"] > 0
+    return (BASIC_PROFILE_CODE, *(stated for name, stated in OPTION_CODES.items() if chosen[name]))
 
 
 def write_controller_files(
@@ -163,16 +183,17 @@ def write_controller_files(
     excluded, tables = EXCLUDED.load(state), TABLE_NOTES.load(state) or {}
     facts = {
         "findings": [{"file": file, "location": location, "rule": rule} for file, location, rule in findings],
-        "gates": [
-            {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
-        ],
+        "gates": [asdict(gate) for gate in summary.gates],
         "dropped": rule_counts(state, "dropped"),
         "quarantined": rule_counts(state, "quarantined"),
         "quarantined_places": quarantined_places(state),
+        "dicomdirs": dict(zip(("dicomdirs", "listed", "missing"), count_listed(state), strict=True)),
         "excluded": asdict(excluded) if excluded else {},
+        "suspected_double_patients": SUSPECTED.load(state) or 0,
         "tables": {name: asdict(one) for name, one in tables.items()},
         "earlier_releases": dict(registry.links),
         "overlap": _overlap_facts(OVERLAP.load(state)),
+        "validity": asdict(validity) if (validity := VALIDITY.load(state)) else {},
     }
     path = policy.state / AUDIT_FILE
     write_atomic(path, document_json(facts))

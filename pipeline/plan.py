@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.open_engine import open_engine
@@ -17,7 +20,9 @@ from medsanitize.pipeline.sequence import check_stages, gates_of, stages_of
 from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.objects import count_objects, outcome_counts, rule_counts
+from medsanitize.pipeline.storage.containers.reader import PREFIX, set_container_folder
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
+from medsanitize.pipeline.storage.spool import set_spool_folder, spool_folder
 from medsanitize.policies.model import Policy
 from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.progress import Cancellation, NoProgress, Progress
@@ -59,8 +64,12 @@ def plan(
     require_not_empty(inputs)
     # An unnamed database: a plan must not create, change or invalidate the state of a run.
     state, cancellation = State(None, subkeys), cancellation or Cancellation()
-    try:
-        setup = Setup(policy, subkeys, staging=None, keep_links=False)
+    # Files of containers are unpacked for the plan only.
+    set_spool_folder(policy.state)
+    with TemporaryDirectory(prefix=PREFIX, dir=spool_folder()) as unpacked, closing(state):
+        folder = Path(unpacked)
+        set_container_folder(folder, policy.containers.limits)
+        setup = Setup(policy, subkeys, staging=None, keep_links=False, unpacked=folder)
         with pinned_inputs(inputs), open_engine(setup, options.workers, cancellation, inputs) as engine:
             context = RunContext(
                 state=state,
@@ -75,8 +84,6 @@ def plan(
             run = Run(policy, tuple(stage for stage in stages if stage.in_plan), context)
             run.do("inventory", "objects", "set", "documents")
             return _result(run, stages)
-    finally:
-        state.close()
 
 
 def _reject_requeue(_numbers: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 from medsanitize import __version__
@@ -13,12 +14,13 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.partial_files import remove_partial_folder
 from medsanitize.pipeline.engines.shared_storage import remove_input_snapshot
 from medsanitize.pipeline.requeue import reset_all
-from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
+from medsanitize.pipeline.runtime.workspace import Workspace, identity_ledger, workspace_of
 from medsanitize.pipeline.sequence import accompanying_files, in_phase, is_done
 from medsanitize.pipeline.stages.inventory import inputs_unchanged
 from medsanitize.pipeline.stages.resolve import digest_of_lists
 from medsanitize.pipeline.stages.stage import Stage
 from medsanitize.pipeline.state.database import SCHEMA_VERSION, State
+from medsanitize.pipeline.state.identities import read_ledger
 from medsanitize.pipeline.state.identity import has_same_key, is_begun, store_key_check
 from medsanitize.pipeline.state.shards import name_inventory, shard_files
 from medsanitize.pipeline.state.stage_results import PUBLISHED, SETTINGS, WITHDRAWN
@@ -85,6 +87,7 @@ def settings_of(policy: Policy, state: State) -> str:
         "inputs": [os.fsdecode(address_of(one)) for one in policy.inputs],
         "lists": digest_of_lists(state.seal, accompanying_files(policy)),
         "site_lists": _digest_of_site_lists(policy, state),
+        "identities": _digest_of_decisions(policy, state),
     }
     return json.dumps(facts, sort_keys=True)
 
@@ -93,6 +96,12 @@ def _digest_of_site_lists(policy: Policy, state: State) -> str:
     """Return a keyed digest of the entries; comments and the order of lines do not count."""
     lists = read_site_lists(policy.text)
     return state.seal.name("site-lists", json.dumps([lists.deny, lists.allow])).hex()
+
+
+def _digest_of_decisions(policy: Policy, state: State) -> str:
+    """Return a keyed digest of the decisions on identities that the ledger keeps."""
+    made = [astuple(one) for one in read_ledger(identity_ledger(policy), state.seal)]
+    return state.seal.name("identity-decisions", json.dumps(made)).hex()
 
 
 def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Sequence[Root]) -> State:

@@ -51,12 +51,15 @@ from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.state.stage_results import (
     APPROVED,
     JUDGED,
+    PARTIAL_WALK,
     PUBLICATION,
     PUBLISHED,
     REGISTRY,
     REVIEW,
+    SUSPECTED,
     WITHDRAWN,
 )
+from medsanitize.pipeline.storage.containers.reader import remove_unpacked, set_container_folder
 from medsanitize.pipeline.storage.local import Root, pinned_inputs, require_not_empty
 from medsanitize.pipeline.storage.named_files import remove_links
 from medsanitize.pipeline.storage.open_store import target_of
@@ -221,7 +224,9 @@ class _Job:
     def open(self, state: State, inputs: tuple[Root, ...], *, keep_links: bool) -> Iterator[Run]:
         """Open the engine and yield a run on this state."""
         workspace = workspace_of(self.policy)
-        setup = Setup(self.policy, self.subkeys, workspace.staging, keep_links)
+        unpacked = workspace.unpacked
+        set_container_folder(unpacked, self.policy.containers.limits)
+        setup = Setup(self.policy, self.subkeys, workspace.staging, keep_links, unpacked=unpacked)
         with open_engine(setup, self.options.workers, self.cancellation, inputs) as engine:
             yield self.start(state, engine, workspace)
 
@@ -247,12 +252,16 @@ class _Job:
 def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
     policy, options, workspace = job.policy, job.options, workspace_of(job.policy)
     remove_links(policy.state)
+    keep_unpacked = False
     state = open_state(policy, job.subkeys, job.progress, inputs)
     try:
         # Before the inputs are required: they may be removed once the release is published.
         if PUBLISHED.is_set(state) and preflight.is_finished(workspace):
             return _already_published(state, policy)
         require_not_empty(inputs)
+        if not PARTIAL_WALK.is_stored(state):
+            # A killed run may have unpacked them under other limits.
+            remove_unpacked(workspace.unpacked)
         with job.open(state, inputs, keep_links=not workspace.anonymous) as run:
             # Interrupted while publishing: the gates and the approval stand, so only publication is repeated.
             if PUBLICATION.is_stored(state):
@@ -263,6 +272,7 @@ def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
             release_requeued(state, workspace.staging)
             merge_shards(state)
             if options.inventory_only:
+                keep_unpacked = True  # for the shards that follow
                 return _result(run, "inventory_done")
             run.do("objects")
             _close_objects(run)
@@ -275,6 +285,8 @@ def _run_whole(job: _Job, inputs: tuple[Root, ...]) -> RunResult:
     finally:
         job.report.count(state)
         state.close()
+        if not keep_unpacked:
+            remove_unpacked(workspace.unpacked)
 
 
 def _run_shard(job: _Job, shard: Shard) -> RunResult:
@@ -415,7 +427,17 @@ def _result(
     digest: str | None = None,
     messages: tuple[str, ...] = (),
 ) -> RunResult:
+    messages += _double_patients(run)
     return result_of(run.context.state, run.policy, ending, tuple(run.timings), summary, digest, messages)
+
+
+def _double_patients(run: Run) -> tuple[str, ...]:
+    """Say that patients may be one person; which ones only the command shows."""
+    suspected = SUSPECTED.load(run.context.state)
+    if not suspected or run.context.workspace.anonymous:
+        return ()
+    pairs = "1 pair of patients" if suspected == 1 else f"{suspected:,} pairs of patients"
+    return (f"{pairs} may be one person. Decide: medsanitize identities POLICY --suspects FILE",)
 
 
 def result_of(

@@ -9,20 +9,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from medsanitize.pipeline.runtime.workspace import identity_ledger, tries_record
 from medsanitize.pipeline.stages.audit import AuditStage, searched_never_words
 from medsanitize.pipeline.stages.batch_plan import cost_weights
-from medsanitize.pipeline.stages.deduplicate import ConflictsStage, DecodeStage, DuplicatesStage
+from medsanitize.pipeline.stages.conflicts import ConflictsStage
+from medsanitize.pipeline.stages.deduplicate import DecodeStage, DuplicatesStage
+from medsanitize.pipeline.stages.dicomdirs import DicomdirsStage
 from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
 from medsanitize.pipeline.stages.faces import FacesStage
 from medsanitize.pipeline.stages.inventory import InventoryStage
 from medsanitize.pipeline.stages.linkage_attack import LinkageAttackStage
 from medsanitize.pipeline.stages.manifests import ManifestsStage
 from medsanitize.pipeline.stages.overlap import OverlapStage
+from medsanitize.pipeline.stages.partners import PartnersStage
 from medsanitize.pipeline.stages.resolve import ResolveStage
 from medsanitize.pipeline.stages.sanitize import SanitizeStage
 from medsanitize.pipeline.stages.slides import SpecimensStage
 from medsanitize.pipeline.stages.stage import GateInput, Phase, Stage
 from medsanitize.pipeline.stages.tables import TablesStage
+from medsanitize.pipeline.stages.validate import ValidateStage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.synthesis.synthesize_stage import SynthesizeStage
 from medsanitize.policies.digest import policy_digest
@@ -31,17 +36,20 @@ from medsanitize.release.summary import GateSummary
 
 STAGES: Final[tuple[type[Stage], ...]] = (
     InventoryStage,
+    DicomdirsStage,
     SpecimensStage,
     ResolveStage,
     FacesStage,
     SanitizeStage,
     ConflictsStage,
     AuditStage,
+    ValidateStage,
     DecodeStage,
     DuplicatesStage,
     OverlapStage,
     SynthesizeStage,
     LinkageAttackStage,
+    PartnersStage,
     TablesStage,
     ManifestsStage,
 )
@@ -51,27 +59,32 @@ STAGES: Final[tuple[type[Stage], ...]] = (
 def stages_of(policy: Policy) -> tuple[Stage, ...]:
     """Build `STAGES` for a policy, each stage with the section that it needs."""
     dicom, earlier = policy.dicom, earlier_releases(policy)
-    audit = AuditStage(dicom.options, dicom.dates, searched_never_words(policy))
+    audit = AuditStage(dicom.options, dicom.dates, searched_never_words(policy), policy.audit.in_pixels)
     decode = DecodeStage(policy.deduplicate)
+    sanitize = SanitizeStage(
+        policy.pseudonyms.table,
+        dicom.options.clean_pixel_data,
+        policy.pixels.faces,
+        cost_weights(policy),
+        policy.documents.pdf == "rebuild",
+        policy.pixels.readers,
+    )
     return (
         InventoryStage(policy.inputs),
+        DicomdirsStage(),
         SpecimensStage(policy.wsi.specimens, policy.inputs),
-        ResolveStage(policy.exclude, policy.pseudonyms.table),
+        ResolveStage(policy.exclude, policy.pseudonyms.table, policy.identities, identity_ledger(policy)),
         FacesStage(policy.pixels.faces),
-        SanitizeStage(
-            policy.pseudonyms.table,
-            dicom.options.clean_pixel_data,
-            policy.pixels.faces,
-            cost_weights(policy),
-            policy.pixels.readers,
-        ),
-        ConflictsStage(policy.deduplicate.bytes),
+        sanitize,
+        ConflictsStage(policy.deduplicate, sanitize),
         audit,
+        ValidateStage(policy.validation),
         decode,
         DuplicatesStage(policy.deduplicate, earlier),
         OverlapStage(policy.overlap, earlier),
-        SynthesizeStage(policy.synthesize, audit, decode),
+        SynthesizeStage(policy.synthesize, tries_record(policy), audit, decode),
         LinkageAttackStage(policy.overlap, earlier),
+        PartnersStage(policy.partners, manifests_stage(policy)),
         TablesStage(
             policy.tables,
             dicom.options,
@@ -99,7 +112,8 @@ def earlier_releases(policy: Policy) -> EarlierReleases:
 def accompanying_files(policy: Policy) -> list[Path]:
     """Return the files that the policy names in addition to the images: lists and tables."""
     specimens = policy.wsi.specimens
-    named = (policy.exclude, policy.pseudonyms.table, *(table.file for table in policy.tables))
+    lists = (policy.exclude, policy.identities, policy.pseudonyms.table)
+    named = (*lists, *(table.file for table in policy.tables))
     return [path for path in (*named, specimens.file if specimens else None) if path is not None]
 
 

@@ -7,14 +7,15 @@ from hashlib import sha256
 from typing import Any
 
 from medsanitize.policies.model import Policy
+from medsanitize.policies.tables.standard import edition
 
 
 def policy_digest(policy: Policy) -> str:
     """Compute the SHA-256 of the settings that decide the released bytes; the same on every machine.
 
-    Paths, key sources, the engine and the approval setting are left out. Excluded patients, pseudonym tables
-    and the lists of the site only count as present or absent: a digest of such a list would link the release
-    to it. Order, upper case and repetition count only where they change the release.
+    Paths, key sources, the engine and the approval setting are left out. Excluded patients, identities,
+    pseudonym tables and the lists of the site only count as present or absent: a digest of such a list would
+    link the release to it. Order, upper case and repetition count only where they change the release.
 
     Parameters
     ----------
@@ -28,12 +29,17 @@ def policy_digest(policy: Policy) -> str:
     """
     content = policy.model_dump(mode="json", exclude={"inputs", "output", "state", "engine"})
     content["keys"] = {"scope": policy.keys.scope}
+    # The tables of another edition of PS3.15 give other bytes.
+    content["standard"] = edition()
     content["exclude"] = policy.exclude is not None
+    if content.pop("identities") is not None:
+        content["identities"] = True
     content["pseudonyms"]["table"] = policy.pseudonyms.table is not None
     for name in ("deny_list", "allow_list"):
         content["text"][name] = bool(getattr(policy.text, name))
     # Sets in the policy are sorted: their order and duplicates do not change the release.
     content["registry"] = {"public": sorted(set(policy.registry.public))}
+    content["ignore"] = sorted(set(policy.ignore))
     content["dicom"]["safe_private"] = _safe_private(policy)
     content["release"].pop("approve")
     if policy.overlap is None:
@@ -43,6 +49,12 @@ def policy_digest(policy: Policy) -> str:
     else:
         for name in ("model", "verifier", "calibration"):
             content["overlap"][name] = content["overlap"][name] is not None
+    if policy.partners is None:
+        content.pop("partners")
+    else:
+        # Where a partner serves, and where the own keys lie, says nothing about the release.
+        agreements = content["partners"]["agreements"]
+        content["partners"] = [{**one, "address": one["address"] is not None} for one in agreements]
     if policy.synthesize is None:
         content.pop("synthesize")
     else:

@@ -63,6 +63,11 @@ _SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]
 _FORMS_OF_INPUT: Mapping[str, type[BaseModel]] = {form.__name__: form for form in (DicomWeb, Dimse)}
 _OVERRIDES = ("dicom", "text")
 """Sections whose ``attributes`` are keyed by keyword, tag or mask."""
+_REPLACED_KEYS: Mapping[str, str] = {
+    "synthesize.bound": "Write synthesize.residual, the bound of the copies left after matches are removed"
+    " (0.001 by default)",
+}
+"""Keys of earlier versions, and what replaces them."""
 _EXAMPLES: Mapping[str, str] = {
     "version": "version: 1",
     "preset": "preset: ps3.15-basic",
@@ -97,6 +102,19 @@ def load(path: Path) -> Policy:
     UsageError
         The file does not exist or cannot be read.
     """
+    return loads(policy_text(path), base=Path(os.path.abspath(path)).parent)
+
+
+def policy_text(path: Path) -> str:
+    """Read a policy file as text.
+
+    Raises
+    ------
+    PolicyError
+        The file is larger than 1 MB, or no UTF-8.
+    UsageError
+        The file does not exist or cannot be read.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -116,7 +134,7 @@ def load(path: Path) -> Policy:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         problem = Problem(line, column, "The policy is not UTF-8", "Save it as UTF-8")
         raise PolicyError(_INVALID_POLICY, (problem,)) from None
-    return loads(text, base=Path(os.path.abspath(path)).parent)
+    return text
 
 
 def loads(text: str, *, base: Path) -> Policy:
@@ -146,7 +164,7 @@ def loads(text: str, *, base: Path) -> Policy:
     problems += _normalize_attributes(own, tree)
     data = _merge(_preset(own.get("preset")), own)
     _sort_attributes(data)
-    draft = Draft(data, Path(os.path.abspath(base)), lambda path: _place(tree, path))
+    draft = Draft(data, Path(os.path.abspath(base)), lambda path: place_in(tree, path))
     policy, invalid = _validate(data, draft, tree)
     # A value that is ambiguous YAML is reported once: its type error would be a consequence.
     # Position (1, 1) stands for the whole text, where several problems may be reported.
@@ -285,7 +303,8 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
         if kind == "extra_forbidden":
             line, column = _key_place(tree, path)
             form = _FORMS_OF_INPUT.get(_form_of_input(draft.get(*path[:2]))) if path[0] == "inputs" else None
-            yield Problem(line, column, f"The key {display_key(name)} is unknown", _nearest(path, form))
+            remedy = _REPLACED_KEYS.get(_dotted(path)) or _nearest(path, form)
+            yield Problem(line, column, f"The key {display_key(name)} is unknown", remedy)
         elif kind == "missing":
             remedy = f"Add {_EXAMPLES.get(name, name + ' and its value')}"
             yield draft.problem(path, f"The key '{_dotted(path)}' is missing", remedy)
@@ -362,7 +381,7 @@ def _child(node: Node | None, step: str | int) -> Node | None:
     return None
 
 
-def _place(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
+def place_in(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
     """Return the position of the value at a path, or of its nearest ancestor in the text."""
     node, place = tree, (1, 1)
     for index, step in enumerate(path):
@@ -380,4 +399,4 @@ def _key_place(tree: Node, path: tuple[str | int, ...]) -> SourcePosition:
     node: Node | None = tree
     for step in path[:-1]:
         node = _child(node, step)
-    return node.keys[str(path[-1])] if node and str(path[-1]) in node.keys else _place(tree, path)
+    return node.keys[str(path[-1])] if node and str(path[-1]) in node.keys else place_in(tree, path)

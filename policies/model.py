@@ -12,6 +12,9 @@ from typing import Annotated, Literal
 
 from medsanitize.policies.base import Section, Slug, Text
 from medsanitize.policies.inputs import DicomWeb, Dimse, StoreUrl
+from medsanitize.policies.other_files import IGNORED_BY_DEFAULT, Containers, FileKind
+from medsanitize.policies.partners import Partners
+from medsanitize.policies.synthesize import Synthesize
 from medsanitize.policies.tables_section import KAnonymity, TableSection
 from pydantic import Field, StringConstraints
 
@@ -19,6 +22,7 @@ Action = Literal["D", "Z", "X", "K", "C", "U"]
 """Actions of PS3.15 Table E.1-1a."""
 
 PresetName = Literal["ps3.15-basic", "research", "hipaa-safe-harbor"]
+Validation = Literal["off", "sample", "all"]
 FindingAction = Literal["ignore", "flag", "drop", "quarantine", "fail"]
 FacesAction = Literal["ignore", "flag", "quarantine", "deface"]
 TextAction = Literal["clean", "keep-vocabulary", "remove"]
@@ -158,11 +162,14 @@ class Dates(Section):
     """How retained dates are modified."""
 
     method: Literal["shift", "year"] = "shift"
-    """``shift``: one whole-day shift per patient. ``year``: dates are reduced to 1 January of their year."""
+    """``shift``: one shift per patient, in whole days unless ``times`` is ``shift``. ``year``: dates are
+    reduced to 1 January of their year."""
     keep_weekday: bool = False
-    """Shift by multiples of seven days, which leaves fewer possible shifts to guess."""
-    times: Literal["keep", "remove"] = "keep"
-    """Whether times of day are kept with retained dates."""
+    """Shift by multiples of seven days, which leaves fewer possible shifts to guess. With ``times: shift`` an
+    examination may still move past midnight."""
+    times: Literal["keep", "shift", "remove"] = "keep"
+    """Times of day, where dates are modified: ``keep``; ``shift``: they move with their dates by a secret
+    number of seconds per patient, past midnight if need be, and all intervals are kept; ``remove``."""
 
 
 class PrivateAttribute(Section):
@@ -243,8 +250,12 @@ class FixedRegion(Section):
     """Manufacturer, exact match except for case."""
     model: Text | None = None
     """Manufacturer's Model Name, exact match except for case."""
+    software: Text | None = None
+    """Software Versions, exact match except for case; several values with a backslash between them."""
     modality: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2,16}$")] | None = None
     """Modality."""
+    image_type: Text | None = None
+    """Image Type, exact match except for case; several values with a backslash between them."""
     rows: Annotated[int, Field(gt=0)] | None = None
     """Height of the images, in pixels."""
     columns: Annotated[int, Field(gt=0)] | None = None
@@ -273,6 +284,10 @@ class Pixels(Section):
     readers: Annotated[tuple[Literal["rapidocr", "tesseract"], ...], Field(min_length=1)] = ("rapidocr",)
     """Programs that read the text of pixels. With ``[rapidocr, tesseract]``, text stays only if both read the
     same; Tesseract and its data of the scripts must be installed."""
+    handwriting: Literal["review", "quarantine"] = "quarantine"
+    """Digitized films, scanned documents and drawings, on which handwriting is likely and which
+    ``clean_pixel_data`` cannot read: ``review`` cleans printed text and makes each image a review item;
+    ``quarantine`` quarantines the object."""
     lossy: Literal["decompress", "quarantine"] = "decompress"
     """Lossy frames that cannot be edited in place: ``decompress`` stores the decoded samples without further
     loss; ``quarantine`` quarantines the object."""
@@ -370,6 +385,18 @@ class Deduplicate(Section):
     """Identical decoded pixels; for slides, identical tiles in any format."""
     registry: FindingAction = "flag"
     """Identical to an object of another release in the registry."""
+    one_uid: Literal["new-uids", "quarantine"] = "new-uids"
+    """Different objects that state one SOP Instance UID: ``new-uids`` releases each, one under the UID that
+    references follow and the others under new ones; ``quarantine`` none. One image under two patients is
+    quarantined in any case."""
+
+
+class Audit(Section):
+    """What the audit of the staged release does with what it finds."""
+
+    in_pixels: Literal["quarantine", "refuse"] = "quarantine"
+    """A known value in pixel data: ``quarantine`` leaves the object out and flags the release, ``refuse``
+    publishes nothing. A known value anywhere else always refuses the release."""
 
 
 class RegistryKey(Section):
@@ -402,66 +429,16 @@ class Overlap(Section):
     verifier: Path | None = None
     """Folder of a verification model that scores pairs; by default the embedding distance decides."""
     calibration: Path | None = None
-    """Calibration file of the deciding score; by default calibrated on these images, or the model's
+    """Calibration file of the deciding score; quoted only if these images score alike; by default the model's
     calibration."""
     false_match_rate: Annotated[float, Field(gt=0, lt=1)] = 0.001
     """Target false match rate over pairs of patients."""
+    kind: Annotated[str, StringConstraints(pattern=r"^([a-z]+(-[a-z]+)?)?$")] = ""
+    """Kind of the images whose header states none (PNG, JPEG and TIFF), such as `radiograph` or `mr-head`;
+    without it they are not compared."""
     action: Literal["flag", "drop", "quarantine", "fail"] = "flag"
     """Action for every object of a patient who matches, even possibly; ``fail`` publishes nothing if patients
     match or the result is inconclusive."""
-
-
-class Reference(Section):
-    """Training, held-out and calibration images of the generator, with a table of patients and splits.
-
-    The gate compares synthetic images with them; `by-label` reads the labels of the inputs from the table.
-    """
-
-    images: Path
-    """Folder of the files in the table; for `by-label` it must be an input, or contain or be inside one."""
-    table: Path
-    """CSV or Parquet, one row per image."""
-    file: Text = "file"
-    """Column with the image, relative to `images`."""
-    patient: Text = "patient_id"
-    """Column with the patient."""
-    split: Text = "split"
-    """Column with the split of the image's patient."""
-    label: Text = "label"
-    """Column with the image's label."""
-    training: Text = "train"
-    """Split the generator was trained on."""
-    holdout: Text = "holdout"
-    """Held-out split: neither generator nor verifier was trained on it; baseline for the training split."""
-    calibration: Text = "calibration"
-    """Held-out split that calibrates the threshold: at least 299 patients with two images each."""
-
-
-class Synthesize(Section):
-    """Synthetic images in place of real ones, released only if the privacy gate passes."""
-
-    replace: Literal["none", "flagged", "all", "by-label"]
-    """Which images are excluded: flagged ones, all, or those of some labels. They stay excluded regardless of
-    the gate's result."""
-    labels: tuple[Text, ...] = ()
-    """With `by-label`: labels of the images to replace."""
-    model: Path
-    """Folder of the generator, as written by ``train generator``."""
-    verifier: Path
-    """Folder of the verification model that scores pairs of images."""
-    retrieval: Path | None = None
-    """Folder of the retrieval model that finds the nearest images; by default packaged features."""
-    reference: Reference
-    """Training, held-out and calibration images of the generator."""
-    per_patient: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Synthetic images per patient whose images are excluded; by default one per excluded image."""
-    bound: Annotated[float, Field(gt=0, lt=1)] = 0.001
-    """Maximum accepted upper bound on the fraction of synthetic images that match a training patient."""
-    form: Literal["secondary-capture", "cr", "png"] = "secondary-capture"
-    """DICOM Secondary Capture, DICOM Computed Radiography, or PNG with a JSON sidecar file."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Device that generates images. Only the CPU gives reproducible bytes across machines of one
-    architecture."""
 
 
 class Engine(Section):
@@ -490,6 +467,11 @@ class Policy(Section):
     inputs: Annotated[tuple[StoreUrl | Path | DicomWeb | Dimse, ...], Field(min_length=1)]
     """Input folders, relative to the policy, object store URLs (``s3://``, ``gs://``, ``abfs://``,
     ``https://``), and PACS. Inputs are never written to."""
+    ignore: tuple[FileKind, ...] = IGNORED_BY_DEFAULT
+    """Kinds of files that are left out, by their content. Files of all other kinds that are no images are
+    quarantined, so that the run ends with exit code 1."""
+    containers: Containers = Containers()
+    """Treatment of archives, compressed files and disk images."""
     output: StoreUrl | Path
     """Release folder, or an object store URL (``s3://``, ``gs://``, ``abfs://``)."""
     state: Path
@@ -499,6 +481,9 @@ class Policy(Section):
     """Source of the release key."""
     exclude: Path | None = None
     """CSV with column ``patient_id``: patients whose objects are excluded."""
+    identities: Path | None = None
+    """CSV with columns ``patient_id``, ``person`` and optionally ``issuer``: which patient IDs are one
+    person. By default each ID of each issuer is a patient."""
     tables: tuple[TableSection, ...] = ()
     """Accompanying tables."""
     k_anonymity: KAnonymity = KAnonymity()
@@ -521,8 +506,16 @@ class Policy(Section):
     """Treatment of whole-slide images."""
     deduplicate: Deduplicate = Deduplicate()
     """Treatment of duplicates."""
+    audit: Audit = Audit()
+    """Treatment of what the audit finds."""
+    validation: Validation = "sample"
+    """Released DICOM objects that foreign readers compare with their sources (dciodvfy, pydicom, GDCM):
+    ``sample``: one of each series, at most 500, and all of a series in which one fails; ``all``; ``off``, in
+    YAML in quotes. An object with an error that its source has not is quarantined."""
     overlap: Overlap | None = None
     """Image-based search for patients in earlier releases; by default not run."""
+    partners: Partners | None = None
+    """Private comparisons with other hospitals; by default none."""
     synthesize: Synthesize | None = None
     """Which images are replaced by synthetic ones; by default none."""
     engine: Engine = Engine()

@@ -27,7 +27,10 @@ class TableSection(Section):
     accession: Text | None = None
     """Column with the accession number."""
     dates: tuple[Text, ...] = ()
-    """Columns with dates, changed like all dates of the patient."""
+    """Columns with dates, changed like all dates of the patient; a time of day in the cell is removed."""
+    times: dict[Text, Text] = Field(default_factory=dict)
+    """Columns with times of day -> the column of their date, one of ``dates``. They are treated as
+    ``dicom.dates.times`` sets, and written as HHMMSS."""
     ages: tuple[Text, ...] = ()
     """Columns with ages in years; over 89 becomes 90."""
     zip_codes: tuple[Text, ...] = ()

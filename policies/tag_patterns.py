@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from medsanitize.policies.tables.standard import confidentiality_rows
+from medsanitize.policies.tables.standard import confidentiality_rows, table_vrs
 
 _MASK = re.compile(r"[0-9a-fx]{8}")
 _KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
@@ -55,9 +55,13 @@ def dictionary_vr(name_mask: str) -> str:
     from pydicom.datadict import dictionary_VR
 
     try:
-        return dictionary_VR(int(name_mask, 16))
-    except (KeyError, ValueError):
+        tag = int(name_mask, 16)
+    except ValueError:
         return ""
+    try:
+        return dictionary_VR(tag)
+    except KeyError:
+        return table_vrs().get(tag, "")
 
 
 def _allowed(found: str) -> str | InvalidTagPattern:

@@ -44,6 +44,16 @@ release:
 inputs:
   - ./export
 
+# Files that are no images are quarantined, by their content, except these kinds (see the manual).
+#ignore: [dicomdir, checksums, thumbs-db, ds-store, apple-double, text, windows-program]
+
+# Archives and disk images (ZIP, tar, gzip, 7z, ISO): open, drop or quarantine. Limits quarantine them.
+#containers:
+#  action: open
+#  limits:
+#    ratio: 200
+#    depth: 4
+
 # Release folder. It is written only if every gate passes.
 output: ./release
 
@@ -61,6 +71,9 @@ keys:
 
 # Patients to exclude, for example because consent was withdrawn: CSV with a column patient_id.
 #exclude: ./withdrawn.csv
+
+# Which patient IDs are one person: CSV with columns patient_id, person and optionally issuer.
+#identities: ./identities.csv
 
 # Accompanying tables. IDs are replaced by pseudonyms and dates changed as in the images; columns that are not
 # listed are dropped.
@@ -93,6 +106,11 @@ keys:
 #  false_match_rate: 0.001
 #  action: fail
 
+# Private comparisons with other hospitals: how many images two releases share, and nothing else (see
+# medsanitize party).
+#partners:
+#  party: ./party
+#  agreements: [{{partner: south-hospital, address: "https://south.example:8443", compare: [pixels]}}]
 # Synthetic images instead of real ones: none, flagged, all or by-label. The originals are dropped; synthetic
 # images are released only if the privacy gate passes (see medsanitize train generator and synthesize).
 #synthesize:
@@ -101,6 +119,7 @@ keys:
 #  model: ./generator
 #  verifier: ./verification-model
 #  reference: {{images: ./export, table: ./labels.csv, label: finding}}
+#  residual: 0.001  # copies left after matching images are removed, at most
 #  form: cr
 
 # Format of pseudonyms. The table (columns patient_id,pseudonym) contains pseudonyms already assigned.
@@ -115,7 +134,7 @@ keys:
 #  options:
 #    clean_descriptors: true
 #    retain_device_identity: false
-  # shift: one whole-day shift per patient. year: dates are reduced to the year.
+  # shift: one shift per patient. year: dates are reduced to the year. times: keep, shift or remove.
 #  dates:
 #    method: shift
 #    keep_weekday: false
@@ -175,6 +194,15 @@ keys:
 #  bytes: drop
 #  pixels: flag
 #  registry: flag
+  # Different objects of one patient with one SOP Instance UID: new-uids or quarantine.
+#  one_uid: new-uids
+
+# A known value in pixel data: quarantine leaves its object out, refuse publishes nothing.
+#audit:
+#  in_pixels: refuse
+
+# Released objects that dciodvfy, pydicom and GDCM compare with their sources: "off", sample or all.
+#validation: sample
 
 # Execution engine: processes on this machine (local) or a cluster (ray); by default one worker per core.
 #engine:

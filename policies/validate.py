@@ -37,16 +37,18 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
         check_stores,
         _tables,
         _synthesize,
+        _agreements,
     ):
         yield from rule(draft)
 
 
 def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Yield the paths of keys whose values are files or folders."""
-    yield from (("output",), ("state",), ("exclude",), ("keys", "file"), ("keys", "signing"))
+    yield from (("output",), ("state",), ("exclude",), ("identities",), ("keys", "file"), ("keys", "signing"))
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "specimens", "file"))
     yield from (("registry", "key", "file"), ("text", "deny_list"), ("text", "allow_list"))
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
+    yield ("partners", "party")
     yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
     yield from (("synthesize", "reference", name) for name in ("images", "table"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
@@ -289,18 +291,59 @@ def _synthesize(draft: Draft) -> Iterator[Problem]:
         yield draft.problem(path, what, "Use different splits for training, holdout and calibration")
 
 
+def _agreements(draft: Draft) -> Iterator[Problem]:
+    """Check that each partner has one agreement, and that patients are compared under a contract only."""
+    seen: set[str] = set()
+    for index, one in enumerate(draft.items("partners", "agreements")):
+        if not isinstance(one, dict):
+            continue
+        path: Steps = ("partners", "agreements", index)
+        if "patients" in (one.get("compare") or ()) and not one.get("contract"):
+            what = "Patient identifiers can be guessed, so they are compared only under a contract"
+            remedy = "Name the contract in both policies, or compare pixels only"
+            yield draft.problem((*path, "compare"), what, remedy)
+        name = one.get("partner")
+        if isinstance(name, str) and name in seen:
+            what = "Two agreements are with the same partner"
+            yield draft.problem((*path, "partner"), what, "Write one agreement for each partner")
+        seen.add(str(name))
+
+
 def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:
     """Check that each column has one role: as ID and date, it would be treated in two ways."""
     seen: set[str] = set()
-    for role in ("patient", "issuer", "study", "instance", "accession", "dates", "ages", "zip_codes", "keep"):
+    roles = (
+        "patient",
+        "issuer",
+        "study",
+        "instance",
+        "accession",
+        "dates",
+        "ages",
+        "zip_codes",
+        "keep",
+        "times",
+    )
+    for role in roles:
         value = table.get(role)
-        several = isinstance(value, list)
-        for position, column in enumerate(value if isinstance(value, list) else [value]):
+        several = isinstance(value, (list, dict))
+        for position, column in enumerate(list(value or ()) if several else [value]):
             if not isinstance(column, str):
                 continue
             if column in seen:
-                path: Steps = ("tables", index, role, position) if several else ("tables", index, role)
+                place = column if isinstance(value, dict) else position
+                path: Steps = ("tables", index, role, place) if several else ("tables", index, role)
                 yield draft.problem(
                     path, f"A column of {role} already has another role", "Give each column one role"
                 )
             seen.add(column)
+    times, dates = table.get("times"), table.get("dates")
+    taken: set[str] = set()
+    for column, day in times.items() if isinstance(times, dict) else ():
+        if isinstance(day, str) and day in taken:
+            what = "Two columns of times name one date, which can move with one of them only"
+            yield draft.problem(("tables", index, "times", column), what, "Give each time its own date")
+        taken.add(str(day))
+        if not isinstance(dates, list) or day not in dates:
+            what = "A column of times names a date that is not a column of dates"
+            yield draft.problem(("tables", index, "times", column), what, "Add it to dates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +65,7 @@ def storage_errors() -> Iterator[None]:
         raise EnvironmentFailure(*known) from None
 
 
-def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
+def write_atomic(path: Path, data: bytes, *, sync: bool = False, private: bool = False) -> None:
     """Write a file atomically: readers see either the old or the new content.
 
     Parameters
@@ -75,6 +76,8 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
         The whole content.
     sync : bool
         Wait until content and name are durable.
+    private : bool
+        Only the owner may read the file, from its creation on.
 
     Raises
     ------
@@ -86,7 +89,10 @@ def write_atomic(path: Path, data: bytes, *, sync: bool = False) -> None:
         # A fixed name, so that a repeated run overwrites what a killed one left.
         temporary = _temporary(path)
         try:
-            with _opened(temporary) as file:
+            with _opened(temporary, 0o600 if private else 0o666) as file:
+                if private:
+                    # A killed process may have left the temporary file with another mode.
+                    os.fchmod(file.fileno(), 0o600)
                 file.write(data)
                 # The temporary file may be longer: reserve_space has filled it.
                 file.truncate()
@@ -119,9 +125,28 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path, mode: int = 0o666) -> BinaryIO:
     """Open a file for writing from its start, without giving up the space it occupies."""
-    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "wb")
+
+
+@contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Exclude other processes and threads that lock the same file, which is created with mode 0600.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The disk is full, read-only or fails.
+    """
+    with storage_errors():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with storage_errors():
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -133,9 +133,18 @@ def in_toto_statement(summary: Summary, digests: Mapping[str, str]) -> dict[str,
         "release": release_identity(summary),
         "tool": {"name": "medsanitize", "version": summary.tool_version},
         "policy": {"preset": summary.preset, "digest": {"sha256": summary.policy_digest}},
+        "standard": {"PS3.15": summary.edition},
         "options": [{"code": code, "meaning": meaning} for code, meaning in summary.options],
         "gates": [
-            {"name": gate.name, "result": gate.result, "detail": gate.detail} for gate in summary.gates
+            {
+                "name": gate.name,
+                "result": gate.result,
+                "detail": gate.detail,
+                "looked_at": gate.looked_at,
+                "concerned": gate.concerned,
+                "unit": gate.unit,
+            }
+            for gate in summary.gates
         ],
         "checks": {name: dict(results) for name, results in summary.checks.items()},
         "outcomes": dict(summary.outcomes),

@@ -9,6 +9,7 @@ from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.attestation import in_toto_statement, key_id, load_signing_key, sign_envelope
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file, write_checksums
+from medsanitize.release.conformance import conformance_statement
 from medsanitize.release.croissant import croissant_document
 from medsanitize.release.provenance import provenance_document
 from medsanitize.release.report import render_report
@@ -45,6 +46,7 @@ def write_evidence(staging: Path, summary: Summary, *, signing_key: Path | None)
         write_atomic(staging / layout.CROISSANT, document_json(croissant_document(summary, staging)))
         write_atomic(staging / layout.PROVENANCE, document_json(provenance_document(summary, staging)))
         write_atomic(staging / layout.REPORT, render_report(summary, signer=signer))
+        write_atomic(staging / layout.CONFORMANCE, conformance_statement(summary).encode("utf-8"))
         write_atomic(staging / layout.RO_CRATE, document_json(ro_crate_document(summary, staging)))
         write_checksums(staging)
         if key is not None:

@@ -24,12 +24,24 @@ PATIENTS: Final = "manifest/patients.parquet"
 CROISSANT: Final = "croissant.json"
 RO_CRATE: Final = "ro-crate-metadata.json"
 PROVENANCE: Final = "provenance.jsonld"
+CONFORMANCE: Final = "conformance.md"
 REPORT: Final = "report.html"
 SUMS: Final = "SHA256SUMS"
 ATTESTATION: Final = "attestation.dsse.json"
 ROOT: Final = "RELEASE.json"
 
-TOP_LEVEL: Final = (DATA, MANIFEST, TABLES, CROISSANT, RO_CRATE, PROVENANCE, REPORT, SUMS, ATTESTATION)
+TOP_LEVEL: Final = (
+    DATA,
+    MANIFEST,
+    TABLES,
+    CROISSANT,
+    RO_CRATE,
+    PROVENANCE,
+    CONFORMANCE,
+    REPORT,
+    SUMS,
+    ATTESTATION,
+)
 """All names allowed at the top of a release, besides RELEASE.json."""
 
 NOT_IN_SUMS: Final = frozenset({SUMS, ATTESTATION, ROOT})

@@ -23,7 +23,7 @@ from medsanitize.release.parquet_io import make_array, read_record_batches
 from medsanitize.sanitize.result import CheckResult
 
 # Raised when a column is added or changes its meaning.
-SCHEMA_VERSION: Final = "4"
+SCHEMA_VERSION: Final = "5"
 ORDER: Final = ("patient", "study", "series", "instance")
 ROWS_PER_GROUP: Final = 4096
 _NO_DICTIONARY: Final = frozenset(
@@ -138,7 +138,14 @@ OBJECT_SCHEMA: Final = pa.schema(
         _field(
             "match_bound",
             pa.float64(),
-            "Upper bound of the match probability of a synthetic image.",
+            "Upper bound of the share of the generator's images that match a training patient, before these"
+            " were removed.",
+            nullable=True,
+        ),
+        _field(
+            "residual_bound",
+            pa.float64(),
+            "Upper bound of the share of copies of training images among the synthetic images that are left.",
             nullable=True,
         ),
         _field(
@@ -216,6 +223,7 @@ class ObjectRow:
     synthetic: bool = False
     model_digest: str | None = None
     match_bound: float | None = None
+    residual_bound: float | None = None
     gate_verdict: str | None = None
     synthetic_label: str | None = None
 

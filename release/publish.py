@@ -218,6 +218,7 @@ def _require_complete(output: Path) -> None:
         layout.CROISSANT,
         layout.RO_CRATE,
         layout.PROVENANCE,
+        layout.CONFORMANCE,
         layout.REPORT,
         layout.SUMS,
     )

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -255,6 +255,22 @@ class Registry:
                 db.executemany("INSERT INTO wanted VALUES (?, ?, ?)", batch)
                 for i, by, name, version in db.execute(_LOOK_UP).fetchall():
                     yield RegistryHit(i, by, name, version)
+
+    def pixels(self, *, leave_out: Collection[str] = ()) -> Iterator[bytes]:
+        """Yield the digests of decoded pixels of all releases, each once, in order.
+
+        Parameters
+        ----------
+        leave_out : collection of str
+            Names of releases that are not asked for; what others have as well is yielded.
+        """
+        with self._open(write=False) as db:
+            rows = db.execute(
+                "SELECT DISTINCT digest FROM by_pixels JOIN release ON release.id = by_pixels.release"
+                " WHERE release.name NOT IN (SELECT value FROM json_each(?)) ORDER BY digest",
+                (json.dumps(list(leave_out)),),
+            )
+            yield from (digest for (digest,) in rows)
 
     def missing(self, name: str, version: str, model: str) -> int | None:
         """Return the number of objects that models could not read; None if the models did not run."""

@@ -25,6 +25,7 @@ def root_document(release: Path, summary: Summary) -> bytes:
     facts: dict[str, Any] = {
         "format": layout.FORMAT_VERSION,
         **release_identity(summary),
+        "standard": {"PS3.15": summary.edition},
         "digests": {path: digest_file(release / path) for path in paths},
     }
     return document_json({**facts, "digest": self_digest(facts)})

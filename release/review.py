@@ -14,6 +14,23 @@ Row = tuple[int, str, str, str, str]
 """A line of a header: depth, tag, name, VR, value."""
 
 
+@dataclass(frozen=True, slots=True)
+class PictureSource:
+    """The device of a picture and the size of its image, for regions of the policy that are drawn on it.
+
+    Attributes
+    ----------
+    attributes : tuple of (str, str)
+        Fields of a region of the policy, in order, and their values as released.
+    rows, columns : int
+        Of the image, of which the picture may be a smaller copy.
+    """
+
+    attributes: tuple[tuple[str, str], ...]
+    rows: int
+    columns: int
+
+
 # No generated repr: items contain PHI, which must not reach logs or tracebacks.
 @dataclass(frozen=True, slots=True, repr=False)
 class ReviewCard:
@@ -33,6 +50,10 @@ class ReviewCard:
         Images as data URIs; empty if there are none.
     header : tuple of Row
         Lines of the header to show.
+    source : PictureSource or None
+        What the picture ``after`` shows as a whole; boxes can be drawn on it.
+    reasoned : str
+        The verdict that needs a reason; empty if none does.
     """
 
     id: str
@@ -44,6 +65,8 @@ class ReviewCard:
     before: str = ""
     after: str = ""
     header: tuple[Row, ...] = ()
+    source: PictureSource | None = None
+    reasoned: str = ""
 
     def __repr__(self) -> str:
         return f"ReviewCard({self.id})"

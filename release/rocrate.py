@@ -18,6 +18,7 @@ _KINDS: Final = {
     ".json": "application/json",
     ".jsonld": "application/ld+json",
     ".html": "text/html",
+    ".md": "text/markdown",
 }
 
 
@@ -73,7 +74,8 @@ def _formats(summary: Summary) -> str | list[str]:
 
 def _described(summary: Summary, staging: Path) -> list[Path]:
     tables = [staging / table.path for table in summary.tables]
-    evidence = [staging / name for name in (layout.CROISSANT, layout.PROVENANCE, layout.REPORT)]
+    names = (layout.CROISSANT, layout.PROVENANCE, layout.CONFORMANCE, layout.REPORT)
+    evidence = [staging / name for name in names]
     return [*layout.object_manifests(staging), staging / layout.PATIENTS, *tables, *evidence]
 
 

@@ -14,11 +14,61 @@ Standing = Literal["met", "not_met", "needs_review"]
 
 @dataclass(frozen=True, slots=True)
 class GateSummary:
-    """A check of the whole release; ``detail`` is a public sentence without values or paths."""
+    """A check of the whole release.
+
+    Attributes
+    ----------
+    name, result : str
+        Its name, and what it found. A gate that looked at nothing is ``not_run`` or ``not_applicable``.
+    detail : str
+        A public sentence without values or paths.
+    looked_at, concerned : int or None
+        How many of those that it concerns it looked at; None for a gate that looks at no single objects.
+    unit : str
+        What is counted.
+    """
 
     name: str
     result: GateResult
     detail: str = ""
+    looked_at: int | None = None
+    concerned: int | None = None
+    unit: str = "objects"
+
+    def __post_init__(self) -> None:
+        if self.result == "passed" and self.looked_at == 0:
+            raise ValueError(f"the gate {self.name} looked at nothing and cannot have passed")
+
+    @property
+    def scope(self) -> str:
+        """How much was looked at, as text; empty for a gate that looks at no single objects."""
+        if self.looked_at is None or self.concerned is None:
+            return ""
+        return f"{self.looked_at:,} of {self.concerned:,} {self.unit}"
+
+
+def gate_of_check(name: str, results: Mapping[str, int], detail: str, *, unconcerned: str) -> GateSummary:
+    """Decide a gate by the results of its check on the released objects.
+
+    Parameters
+    ----------
+    name : str
+        Name of the gate.
+    results : mapping of str to int
+        Released objects by result of the check.
+    detail : str
+        Detail of the gate, if it concerns any object.
+    unconcerned : str
+        Detail of the gate otherwise.
+    """
+    looked = results.get("passed", 0) + results.get("flagged", 0)
+    concerned = looked + results.get("not_run", 0)
+    if not concerned:
+        return GateSummary(name, "not_applicable", unconcerned, 0, 0)
+    if not looked:
+        return GateSummary(name, "not_run", detail, 0, concerned)
+    complete = looked == concerned and not results.get("flagged", 0)
+    return GateSummary(name, "passed" if complete else "flagged", detail, looked, concerned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +120,8 @@ class SyntheticSummary:
     label : str
         What the images may be called; empty unless the gate passed.
     bound : float or None
-        Upper bound of the fraction of them that match a training patient.
+        Upper bound of the fraction of generated images that match a training patient, before matching ones
+        are removed.
     model : str
         SHA-256 (hex) of the generator.
     statement : tuple of str
@@ -98,6 +149,32 @@ class SyntheticSummary:
     residual: float | None = None
     quality: tuple[str, ...] = ()
     figures: tuple[FigureTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What a policy decides about DICOM attributes.
+
+    Attributes
+    ----------
+    enabled : tuple of str
+        Options of PS3.15 E.3, named as in the policy.
+    actions : tuple of (str, tuple of str)
+        Action code -> rows of Table E.1-1 (keyword and tag) that have it under the policy.
+    overrides, own_private : int
+        Number of overridden attributes, and of safe private attributes that the policy adds.
+    dates, times, texts, pdf : str
+        ``dicom.dates.method``, ``dicom.dates.times``, ``text.action``, ``documents.pdf``.
+    """
+
+    enabled: tuple[str, ...] = ()
+    actions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    overrides: int = 0
+    dates: str = "shift"
+    times: str = "keep"
+    texts: str = "keep-vocabulary"
+    pdf: str = "quarantine"
+    own_private: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +208,20 @@ class Summary:
         Objects that were not released, by rule id.
     options : tuple of (code, meaning)
         De-identification methods of CID 7050 that were used.
+    edition : str
+        Edition of PS3.15 whose tables were applied.
+    treatment : Treatment
+        What the policy decides about attributes, for the conformance statement.
     gates : tuple of GateSummary
         All gates, including those not run.
     checks : mapping
         For each check of the manifest (``pixels``, ...): result -> number of released objects.
     duplicates_dropped, pixel_equal_flagged, pixel_regions_cleaned : int
         Dropped duplicates, released objects with equal pixels in another object, blanked regions.
+    times : mapping
+        Objects by their times of day. ``stated``: the source states a time; ``before``, ``after``: modality
+        and times single the object out among all objects, in the source and in the release; ``found``: the
+        released times are still those of one source object.
     supersedes : str or None
         Version of the same release that this one replaces.
     public_prior : tuple of str
@@ -168,11 +253,14 @@ class Summary:
     dropped: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
     options: tuple[tuple[str, str], ...] = ()
+    edition: str = ""
+    treatment: Treatment = Treatment()
     gates: tuple[GateSummary, ...] = ()
     checks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     duplicates_dropped: int = 0
     pixel_equal_flagged: int = 0
     pixel_regions_cleaned: int = 0
+    times: Mapping[str, int] = field(default_factory=dict)
     supersedes: str | None = None
     public_prior: tuple[str, ...] = ()
     tables: tuple[TableSummary, ...] = ()

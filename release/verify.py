@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -28,6 +29,7 @@ from medsanitize.release.release_json import self_digest
 Fault = Literal[
     "changed", "missing", "added", "unreadable", "not a regular file", "bad signature", "contradictory"
 ]
+_EDITION = re.compile(r"(20\d\d[a-e])?")
 _IDENTITY_FIELDS = ("name", "version", "mode", "supersedes")
 
 
@@ -163,7 +165,11 @@ def _check_root(release: Path, problems: _Problems) -> dict[str, Any]:
         # Unknown paths are refused: they could point out of the release.
         named = all(layout.is_attested_file(path) or path == layout.ATTESTATION for path in expected)
         members = {"format", "digests", "digest", *_IDENTITY_FIELDS}
-        if set(root) != members or root["format"] != layout.FORMAT_VERSION or not named:
+        # Releases of earlier versions state no edition of the standard.
+        standard = root.get("standard", {"PS3.15": ""})
+        stated = set(standard) == {"PS3.15"} and _EDITION.fullmatch(standard["PS3.15"])
+        fits = set(root) - {"standard"} == members and root["format"] == layout.FORMAT_VERSION
+        if not fits or not named or not stated:
             problems.add(layout.ROOT, "contradictory")
             return {}
         _check_digests(release, expected, problems)

@@ -50,6 +50,32 @@ class ImageSize:
     may_show_text: bool
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Demographics:
+    """What one object states about its patient, to find double patients. PHI.
+
+    Attributes
+    ----------
+    name : str
+        Patient's Name.
+    birth_date : str
+        YYYYMMDD.
+    sex : str
+        ``M``, ``F``, ``O`` or empty.
+    other_ids : tuple of str
+        Other Patient IDs, sorted.
+    """
+
+    name: str = ""
+    birth_date: str = ""
+    sex: str = ""
+    other_ids: tuple[str, ...] = ()
+
+    # PHI must not reach logs and tracebacks.
+    def __repr__(self) -> str:
+        return "Demographics(...)"
+
+
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """What the inventory reads from one object without sanitizing it. Empty strings mean absent.
@@ -57,7 +83,7 @@ class Inspection:
     Attributes
     ----------
     kind : str
-        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``not-an-image`` or ``unreadable``.
+        ``dicom``, ``raster``, ``slide``, ``dicomdir``, ``other`` (no image) or ``unreadable``.
     rule : str
         Why the object is ``unreadable``.
     patient_ids : tuple of (str, str)
@@ -68,6 +94,8 @@ class Inspection:
     image : ImageSize or None
         None for objects without an image, and where the header could not be read. An estimate of the work
         that an object makes: no decision is based on it.
+    demographics : Demographics or None
+        None for objects that state none.
     """
 
     kind: str
@@ -79,6 +107,7 @@ class Inspection:
     accession: str = ""
     known: frozenset[KnownValue] = frozenset()
     image: ImageSize | None = None
+    demographics: Demographics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +165,9 @@ class Context:
         Result of the face check of the object's series; None where it did not run.
     specimen : SpecimenIds or None
         Identifiers of a slide.
+    own_uid : bool
+        Whether the object gets a SOP Instance UID derived from its content, since another object states the
+        same UID.
     """
 
     patient: str
@@ -146,6 +178,7 @@ class Context:
     decisions: tuple[ReviewDecision, ...] = ()
     face: SeriesFace | None = None
     specimen: SpecimenIds | None = None
+    own_uid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ class ObjectRecord:
     slide : SlideRecord or None
     parts : tuple of FilePart
         All files of a multi-file object, the main one first; filled in when they are written.
+    times : tuple of (str, str)
+        Keyed digests of modality and times of day, before and after; empty without times. For counts only.
     """
 
     outcome: Outcome
@@ -126,6 +128,7 @@ class ObjectRecord:
     pixel_regions_cleaned: int = 0
     slide: SlideRecord | None = None
     parts: tuple[FilePart, ...] = ()
+    times: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -223,11 +223,14 @@ def test_slices_wait_for_their_series_if_faces_are_checked() -> None:
     assert [one.rule for one in result.findings] == ["face-not-looked-for"]
 
 
-def test_objects_without_an_image_are_dropped_and_mixed_patients_quarantined(basic: Deidentifier) -> None:
+def test_files_that_are_no_images_and_mixed_patients_are_quarantined(basic: Deidentifier) -> None:
     dataset = pydicom.dcmread(CT)
     dataset.PatientID = ["1", "2"]
 
-    assert basic(b"no image").outcome == "dropped"
+    assert [basic(one).findings[0].rule for one in (b"no image", b"PK\3\4" + bytes(60))] == [
+        "other-file:text",
+        "container-outside-run",
+    ]
     assert basic(b"").outcome == "quarantined"
     assert [one.rule for one in basic(dataset).findings] == ["two-patient-ids"]
 

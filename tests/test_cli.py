@@ -167,6 +167,30 @@ def test_ledger_overwrites_nothing(done: tuple[Path, Result], tmp_path: Path) ->
     assert (result.exit_code, (tmp_path / "uids.csv").read_text()) == (2, "mine")
 
 
+def test_identities_counts_pairs_and_writes_them_for_their_holder_only(
+    done: tuple[Path, Result], tmp_path: Path
+) -> None:
+    suspects = tmp_path / "suspects.csv"
+
+    result = call("identities", done[0] / "policy.yaml", "--suspects", suspects, "--json")
+
+    facts = json.loads(result.stdout)
+    rows = suspects.read_text().splitlines()
+    assert result.exit_code == 0
+    assert facts["undecided"] == len(rows) - 1
+    assert suspects.stat().st_mode & 0o777 == 0o600
+    assert not [canary for canary in CANARIES if canary in result.output]
+
+
+def test_an_anonymous_release_has_no_decisions_on_identities(tmp_path: Path) -> None:
+    prepare(tmp_path, release='{name: chest-ct, version: "1.0", mode: anonymous}')
+
+    result = call("identities", tmp_path / "policy.yaml")
+
+    assert result.exit_code == 2
+    assert "table" in result.stderr
+
+
 def test_an_anonymous_release_has_no_ledger(tmp_path: Path) -> None:
     prepare(tmp_path, release='{name: a, version: "1", mode: anonymous}')
     result = call("ledger", tmp_path / "policy.yaml", "--uids", tmp_path / "u.csv")

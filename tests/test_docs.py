@@ -101,6 +101,11 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(list((tmp_path / "clean").rglob("*.dcm"))) == 1
 
 
+def test_the_conformance_page_is_up_to_date() -> None:
+    written = DOCS / "conformance.md"
+    assert written.read_text(encoding="utf-8") == loaded("conformance").page()
+
+
 def test_the_manifest_page_is_up_to_date() -> None:
     generator = loaded("manifest")
     assert (DOCS / "manifest.md").read_text(encoding="utf-8") == generator.page(), (

@@ -14,16 +14,18 @@ ROOT = Path(__file__).parent.parent
 # Each package imports itself and those before it.
 ROOMS = (
     *("offline", "progress", "errors", "policies", "sanitize", "release", "verifiers", "generators"),
-    *("pipeline", "api", "commands", "cli"),
+    *("federation", "pipeline", "api", "commands", "cli"),
 )
 # The same within a package: its subpackages and files in order; "" stands for the files not listed.
 ORDER: Mapping[str, tuple[str, ...]] = {
     "sanitize": ("", "formats", "text", "burned_in", "faces", "dicom", "raster", "wsi"),
-    "verifiers": ("html", "leaks", "reid"),
+    "verifiers": ("html", "leaks", "validity", "reid"),
     "verifiers.reid": (
-        *("labels", "images", "calibration", "models", "index"),
-        *("evaluation", "training", "overlap", "linkage"),
+        *("images", "labels", "alterations", "calibration", "exchangeability", "cohort_normalization"),
+        *("models", "index"),
+        *("evaluation", "training", "overlap", "linkage", "recovery"),
     ),
+    "federation": ("libraries", "parties", "messages", "psi", "private_overlap", "transport", "near"),
     "generators": ("phantoms", "diffusion", "privacy_gate", "quality", "export", "explain"),
     "pipeline": (
         *("runtime", "storage", "state", "engines", "stages", "synthesis"),

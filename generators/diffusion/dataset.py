@@ -14,6 +14,7 @@ from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.preprocess import preprocess_image
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.images.kinds import UNKNOWN
 from medsanitize.verifiers.reid.labels import Labels
 from medsanitize.verifiers.reid.training.training_dataset import (
     AT_ONCE,
@@ -231,10 +232,12 @@ def examples_of(
     UsageError
         If the images are slides or of mixed modalities.
     """
-    examples, excluded = gather_images(labels, progress, cancellation)
-    if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY):
+    # Generators are for radiographs only: training one states what the pictures show.
+    examples, excluded = gather_images(labels.of_kind(Modality.RADIOGRAPH), progress, cancellation)
+    if examples.modality is not Modality.RADIOGRAPH or excluded.get(OTHER_MODALITY) or excluded.get(UNKNOWN):
         raise UsageError(
-            "The images include slides or color images; generators are trained on grayscale radiographs",
+            "The images include slides or color images, or images of another kind; generators are trained on"
+            " radiographs of the chest",
             "Remove them from the table, or assign them to another split",
         )
     return examples, excluded

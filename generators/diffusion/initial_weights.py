@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from diffusers import AutoencoderKL, UNet2DModel
+from diffusers import UNet2DModel
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.load import parts_of
 from medsanitize.generators.diffusion.networks import (
+    Autoencoder,
     autoencoder_facts,
+    autoencoder_kind,
     build_model,
     denoiser_facts,
     schedule_facts,
@@ -44,7 +46,7 @@ class InitialModel:
     digest: str
     images_before: frozenset[str] | None
     frozen: bool
-    autoencoder: AutoencoderKL
+    autoencoder: Autoencoder
     denoiser: UNet2DModel
     autoencoder_facts: Mapping[str, Any]
     denoiser_facts: Mapping[str, Any]
@@ -59,7 +61,7 @@ def start_from_recipe(recipe: Recipe, classes: int) -> InitialModel:
         "",
         frozenset(),
         False,
-        build_model(encoder, AutoencoderKL),
+        build_model(encoder, autoencoder_kind(encoder)),
         build_model(unet, UNet2DModel),
         encoder,
         unet,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKL
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
-from medsanitize.generators.diffusion.augment import augment_batch
+from medsanitize.generators.diffusion.augment import AMOUNTS, augment, random_amounts
 from medsanitize.generators.diffusion.dataset import GeneratorDataset
+from medsanitize.generators.diffusion.networks import Autoencoder
 from medsanitize.generators.diffusion.sample import to_range
 from medsanitize.progress import Cancellation, Progress
 from numpy.typing import NDArray
@@ -32,20 +32,24 @@ class Latents:
         augmentation.
     held
         ``(held-out images, channels, side, side)``, float16.
+    amounts
+        Of each copy's augmentation, ``(training images, copies, AMOUNTS)``; those of copy 0 are zero.
     mean, deviation
         Per channel, over the training latents, ``(channels,)``, float64.
     """
 
     fit: NDArray[np.float16]
     held: NDArray[np.float16]
+    amounts: NDArray[np.float32]
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
 
 
 def write_latents(
-    autoencoder: AutoencoderKL,
+    autoencoder: Autoencoder,
     material: GeneratorDataset,
     copies: int,
+    strength: float,
     seed: int,
     machine: AcceleratorHandle,
     folder: Path,
@@ -62,8 +66,8 @@ def write_latents(
         The training data.
     copies
         Augmented versions per training image, the first without augmentation.
-    seed
-        Seed of the augmentation.
+    strength, seed
+        Strength and seed of the augmentation.
     machine, folder, progress, cancellation
         Device, folder of the unfinished training, progress and cancellation.
     """
@@ -78,7 +82,7 @@ def write_latents(
     for start in range(0, len(places), _BATCH):
         cancellation.check()
         part = places[start : start + _BATCH]
-        encoded = _encoded(autoencoder, _copies(material, part, seed), machine.device)
+        encoded = _encoded(autoencoder, _copies(material, part, strength, seed), machine.device)
         if kept is None:
             shape = (len(places), *encoded.shape[1:])
             kept = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
@@ -89,7 +93,9 @@ def write_latents(
     partial.replace(folder / FILE)
 
 
-def read_latents(material: GeneratorDataset, copies: int, folder: Path) -> Latents:
+def read_latents(
+    material: GeneratorDataset, copies: int, strength: float, seed: int, folder: Path
+) -> Latents:
     """Open the latents and compute their statistics."""
     stored = np.lib.format.open_memmap(folder / FILE, "r")
     count = len(material.fit) * copies
@@ -104,24 +110,34 @@ def read_latents(material: GeneratorDataset, copies: int, folder: Path) -> Laten
     mean = first / count_of
     # The floor keeps a constant channel from a division by zero.
     deviation = np.sqrt(np.maximum(second / count_of - mean**2, 1e-8))
-    return Latents(fit, stored[count:], mean, deviation)
+    every = [[_amounts(place, copy, strength, seed) for copy in range(copies)] for place in material.fit]
+    amounts = torch.stack([torch.cat(row) for row in every]).numpy()
+    return Latents(fit, stored[count:], amounts, mean, deviation)
 
 
-def _copies(material: GeneratorDataset, places: list[tuple[np.intp, int]], seed: int) -> Tensor:
+def _copies(
+    material: GeneratorDataset, places: list[tuple[np.intp, int]], strength: float, seed: int
+) -> Tensor:
     """Images of one batch; copies other than the first are augmented."""
 
     def each() -> Iterator[Tensor]:
         for place, copy in places:
             image = to_range(np.asarray(material.squares[place])[None])
-            # A seed per copy, so that the result does not depend on the batches.
-            key = np.random.SeedSequence((seed, int(place), copy)).generate_state(1)
-            draw = torch.Generator().manual_seed(int(key[0]))
-            yield augment_batch(image, draw) if copy else image
+            yield augment(image, _amounts(place, copy, strength, seed)) if copy else image
 
     return torch.cat(list(each()))
 
 
-def _encoded(autoencoder: AutoencoderKL, images: Tensor, device: torch.device) -> NDArray[np.float16]:
+def _amounts(place: np.intp, copy: int, strength: float, seed: int) -> Tensor:
+    """Amounts of one copy's augmentation, ``(1, AMOUNTS)``."""
+    if not copy:
+        return torch.zeros((1, AMOUNTS))
+    # A seed per copy, so that the result does not depend on the batches.
+    key = np.random.SeedSequence((seed, int(place), copy)).generate_state(1)
+    return random_amounts(1, torch.Generator().manual_seed(int(key[0]))) * strength
+
+
+def _encoded(autoencoder: Autoencoder, images: Tensor, device: torch.device) -> NDArray[np.float16]:
     with torch.inference_mode():
         seen = images.to(device).expand(-1, autoencoder.config.in_channels, -1, -1)
         means: Tensor = autoencoder.encode(seen).latent_dist.mode()

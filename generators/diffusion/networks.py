@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from diffusers import AutoencoderKL, DDIMScheduler, UNet2DModel
 from medsanitize.errors import IntegrityError
+from medsanitize.generators.diffusion.augment import AMOUNTS
 from medsanitize.generators.diffusion.config import GeneratorConfig
-from medsanitize.generators.diffusion.recipes import LATENT_CHANNELS, Prediction, Recipe
+from medsanitize.generators.diffusion.patch_autoencoder import PatchAutoencoder
+from medsanitize.generators.diffusion.recipes import Prediction, Recipe
 from torch import Tensor, nn
 
 # GroupNorm groups must divide the channels of every recipe.
 GROUPS = 8
+Autoencoder: TypeAlias = AutoencoderKL | PatchAutoencoder
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
     """Autoencoder, denoiser and noise schedule."""
 
-    autoencoder: AutoencoderKL
+    autoencoder: Autoencoder
     denoiser: UNet2DModel
     schedule: DDIMScheduler
 
 
 def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
-    """Configuration of a recipe's AutoencoderKL: grayscale, 8 latent channels, no attention."""
+    """Configuration of a recipe's autoencoder: grayscale, no attention."""
     how = recipe.autoencoder
+    if how.patch:
+        return {
+            "patch": how.patch,
+            "latent_channels": how.latents,
+            "channels": how.channels[0],
+            "layers": how.layers,
+        }
     levels = len(how.channels)
     return {
         "in_channels": 1,
@@ -37,7 +47,7 @@ def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
         "up_block_types": ["UpDecoderBlock2D"] * levels,
         "block_out_channels": list(how.channels),
         "layers_per_block": how.layers,
-        "latent_channels": LATENT_CHANNELS,
+        "latent_channels": how.latents,
         "norm_num_groups": GROUPS,
         "sample_size": recipe.size,
         "mid_block_add_attention": False,
@@ -46,13 +56,14 @@ def autoencoder_facts(recipe: Recipe) -> dict[str, Any]:
 
 def denoiser_facts(recipe: Recipe, classes: int) -> dict[str, Any]:
     """Configuration of a recipe's UNet2DModel; the last class embedding means "no class"."""
-    how = recipe.denoiser
+    how, latents = recipe.denoiser, recipe.autoencoder.latents
     down = ["AttnDownBlock2D" if attends else "DownBlock2D" for attends in how.attention]
     up = ["AttnUpBlock2D" if attends else "UpBlock2D" for attends in reversed(how.attention)]
     return {
         "sample_size": recipe.latent,
-        "in_channels": LATENT_CHANNELS,
-        "out_channels": LATENT_CHANNELS,
+        # The amounts of the augmentation are further channels, constant over the image.
+        "in_channels": latents + (AMOUNTS if how.augmentation else 0),
+        "out_channels": latents,
         "down_block_types": down,
         "up_block_types": up,
         "block_out_channels": list(how.channels),
@@ -130,9 +141,10 @@ def networks_of(
     IntegrityError
         As ``load_network``, or if denoiser and autoencoder have different latents.
     """
-    encoder = load_network(config.autoencoder, AutoencoderKL, autoencoder)
+    encoder = load_network(config.autoencoder, autoencoder_kind(config.autoencoder), autoencoder)
     unet = load_network(config.denoiser, UNet2DModel, denoiser)
-    if len({unet.config.in_channels, unet.config.out_channels, encoder.config.latent_channels}) > 1:
+    latents, told = encoder.config.latent_channels, unet.config.in_channels - unet.config.out_channels
+    if unet.config.out_channels != latents or told not in (0, AMOUNTS):
         raise IntegrityError(
             "The denoiser and the autoencoder differ in their number of latent channels",
             "Use networks of the same model",
@@ -154,7 +166,36 @@ def prediction_of(facts: Mapping[str, Any]) -> Prediction:
     return Prediction.ZERO_SNR if config.rescale_betas_zero_snr else Prediction.VELOCITY
 
 
-def scale_of(autoencoder: AutoencoderKL) -> tuple[Tensor, Tensor]:
+def autoencoder_kind(facts: Mapping[str, Any]) -> type[nn.Module]:
+    """Class of the autoencoder with this configuration."""
+    kind: type[nn.Module] = PatchAutoencoder if "patch" in facts else AutoencoderKL
+    return kind
+
+
+def latent_shape(autoencoder: Autoencoder, count: int, side: int) -> tuple[int, int, int, int]:
+    """Shape of the latents of ``count`` images of ``side`` x ``side`` pixels."""
+    facts = autoencoder.config
+    patch = getattr(facts, "patch", None)
+    small = side // patch if patch else side >> (len(facts.block_out_channels) - 1)
+    return count, facts.latent_channels, small, small
+
+
+def is_told(denoiser: UNet2DModel) -> bool:
+    """Whether a denoiser takes the amounts of the augmentation."""
+    return bool(denoiser.config.in_channels > denoiser.config.out_channels)
+
+
+def with_amounts(denoiser: UNet2DModel, latents: Tensor, amounts: Tensor | None = None) -> Tensor:
+    """Append the amounts of the augmentation, if the denoiser takes them; None is no augmentation."""
+    if not is_told(denoiser):
+        return latents
+    if amounts is None:
+        amounts = latents.new_zeros((len(latents), AMOUNTS))
+    maps = amounts.to(latents)[:, :, None, None].expand(-1, -1, *latents.shape[2:])
+    return torch.cat([latents, maps], 1)
+
+
+def scale_of(autoencoder: Autoencoder) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation that normalize latents, each ``(1, channels or 1, 1, 1)``."""
     facts = autoencoder.config
     mean, deviation = getattr(facts, "latents_mean", None), getattr(facts, "latents_std", None)

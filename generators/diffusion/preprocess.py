@@ -26,13 +26,13 @@ def preprocess_image(picture: ImageArray, size: int) -> NDArray[np.uint8]:
     Raises
     ------
     UsageError
-        If it is a slide or in color.
+        If it is of another kind.
     """
     import numpy as np
 
     if picture.modality is not Modality.RADIOGRAPH:
         raise UsageError(
-            "An image is a slide or in color; generators support grayscale images only",
+            "An image is no radiograph of the chest; generators support these only",
             "Remove it from the table",
         )
     plane = prepare(picture, preprocessing(size))[0]

@@ -7,9 +7,6 @@ from enum import StrEnum
 
 from medsanitize.errors import UsageError
 
-# After Medfusion (Müller-Franzes et al. 2023) and Campos et al. 2024: fewer channels cause artifacts.
-LATENT_CHANNELS = 8
-
 
 class Prediction(StrEnum):
     """What the denoiser predicts."""
@@ -29,7 +26,8 @@ class Autoencoding:
     Attributes
     ----------
     channels
-        Per level; latents are ``2 ** (levels - 1)`` times smaller than the image.
+        Per level; latents are ``2 ** (levels - 1)`` times smaller than the image. With ``patch``, the one
+        entry is the width of the refinement.
     layers
         Residual blocks per level.
     batch, steps, rate
@@ -38,6 +36,11 @@ class Autoencoding:
         Weights of the losses relative to the mean absolute error.
     adversarial_from
         Step at which adversarial training starts.
+    latents
+        Channels of the latents. Of a convolutional autoencoder 8, after Medfusion (Müller-Franzes et al.
+        2023) and Campos et al. 2024: fewer cause artifacts.
+    patch
+        0 for a convolutional autoencoder; otherwise the patches of a `PatchAutoencoder`, in pixels.
     """
 
     channels: tuple[int, ...]
@@ -49,6 +52,8 @@ class Autoencoding:
     kl: float = 1e-4
     adversarial: float = 0.0
     adversarial_from: int = 0
+    latents: int = 8
+    patch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,12 @@ class Denoising:
         Decay of the moving average of the weights; the averaged weights are the result.
     prediction
         See `Prediction`.
+    augmentation
+        Strength of the augmentation, relative to ``augment.TURN`` and the like, if the denoiser is told its
+        amounts, so that it can sample images without any (Karras et al. 2022); 0 does not tell, at
+        strength 1.
+    min_snr
+        Limit of the weight of timesteps with little noise (Hang et al. 2023); 0 weights all alike.
     beta_start, beta_end
         Of the scaled linear schedule with 1,000 steps.
     """
@@ -91,6 +102,8 @@ class Denoising:
     dropped: float = 0.1
     average: float = 0.999
     prediction: Prediction = Prediction.NOISE
+    augmentation: float = 0.0
+    min_snr: float = 0.0
     beta_start: float = 0.002
     beta_end: float = 0.02
 
@@ -136,11 +149,12 @@ class Recipe:
     @property
     def latent(self) -> int:
         """Width and height of the latents."""
-        return self.size >> (len(self.autoencoder.channels) - 1)
+        how = self.autoencoder
+        return self.size // how.patch if how.patch else self.size >> (len(how.channels) - 1)
 
 
-# With few steps, velocity prediction learns the anatomy; noise prediction learns textures first. Latents
-# have an eighth as many values as the image and a strong KL weight: larger ones blur in a small denoiser.
+# With few steps, velocity prediction learns the anatomy; noise prediction learns textures first. Latents of
+# `cpu-64` have an eighth as many values as the image and a strong KL weight: larger ones blur.
 _CPU = Denoising(
     (64, 128, 128), (False, True, True), 1, 32, 16, 2200, 5e-4, 100, copies=24, dropout=0.05, average=0.995,
     prediction=Prediction.VELOCITY,
@@ -162,8 +176,16 @@ RECIPES = {
             grids=2, sampling_steps=30,
         ),
         Recipe(
-            "cpu-128", 128, Autoencoding((8, 32, 64, 64), 1, 8, 1200, 1e-3, kl=1e-3), _CPU, every=200,
-            grids=2, sampling_steps=30,
+            "cpu-128", 128, Autoencoding((64,), 2, 8, 600, 1e-3, kl=0.0, latents=16, patch=8),
+            replace(_CPU, batch=32, steps=8000, copies=16, average=0.998, augmentation=1.5, min_snr=5.0),
+            every=200, grids=2, sampling_steps=30, guidance=1.0,
+        ),
+        # For phantoms, whose anatomy a small denoiser learns in minutes.
+        Recipe(
+            "demo-128", 128, Autoencoding((32,), 1, 8, 60, 1e-3, kl=0.0, latents=16, patch=8),
+            replace(_CPU, channels=(64, 128), attention=(False, True), steps=800, copies=4, average=0.99,
+                    augmentation=1.0, min_snr=5.0),
+            every=200, grids=4, sampling_steps=15, guidance=1.0,
         ),
         Recipe(
             "gpu-256", 256, Autoencoding((64, 128, 256, 256), 2, 32, 100_000, 1e-4, 0.2, 1e-4, 0.05, 50_000),
@@ -179,7 +201,7 @@ RECIPES = {
 
 
 def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe:
-    """Look up a recipe; the default is gpu-256 with a GPU and cpu-64 without.
+    """Look up a recipe; the default is gpu-256 with a GPU and cpu-128 without.
 
     Parameters
     ----------
@@ -197,7 +219,7 @@ def recipe_for(name: str | None, prediction: Prediction | None = None) -> Recipe
         # Imported on use: a recipe given by name needs no torch, whose import takes seconds.
         import torch
 
-        name = "gpu-256" if torch.cuda.is_available() else "cpu-64"
+        name = "gpu-256" if torch.cuda.is_available() else "cpu-128"
     if name not in RECIPES:
         raise UsageError("The recipe is unknown", f"Use one of {', '.join(RECIPES)}")
     recipe = RECIPES[name]

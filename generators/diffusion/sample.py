@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from medsanitize.errors import UsageError
 from medsanitize.generators.diffusion.config import GeneratorConfig
-from medsanitize.generators.diffusion.networks import Networks, scale_of
+from medsanitize.generators.diffusion.networks import Networks, scale_of, with_amounts
 from medsanitize.verifiers.reid.images.image import Modality
 from numpy.typing import NDArray
 from torch import Tensor
@@ -107,7 +107,7 @@ class LatentGenerator:
     def _noise(self, seeds: Sequence[int]) -> Tensor:
         facts = self.networks.denoiser.config
         side = (facts.sample_size,) * 2 if isinstance(facts.sample_size, int) else tuple(facts.sample_size)
-        shape = (facts.in_channels, *side)
+        shape = (facts.out_channels, *side)
         # CPU generators, one per image: CUDA generators give other numbers, and images must not share a
         # stream.
         return torch.stack(
@@ -168,11 +168,12 @@ def guided_prediction(
 ) -> Tensor:
     """Classifier-free guidance (Ho and Salimans 2022)."""
     if labels is None or guidance == 1:
-        alone: Tensor = denoiser(latents, step, labels).sample
+        alone: Tensor = denoiser(with_amounts(denoiser, latents), step, labels).sample
         return alone
     # The last class embedding was trained with omitted labels and means "no class".
     none = torch.full_like(labels, denoiser.config.num_class_embeds - 1)
-    both = denoiser(torch.cat([latents, latents]), step, torch.cat([labels, none])).sample
+    seen = with_amounts(denoiser, latents)
+    both = denoiser(torch.cat([seen, seen]), step, torch.cat([labels, none])).sample
     known, unknown = both.chunk(2)
     return torch.as_tensor(unknown + guidance * (known - unknown))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, UNet2DModel
-from medsanitize.generators.diffusion.accelerator import open_accelerator
+from diffusers import UNet2DModel
+from medsanitize.generators.diffusion.accelerator import AcceleratorHandle, open_accelerator
 from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.contact_sheet import png
 from medsanitize.generators.diffusion.dataset import (
@@ -31,8 +31,10 @@ from medsanitize.generators.diffusion.initial_weights import (
 from medsanitize.generators.diffusion.latent_cache import Latents, read_latents, write_latents
 from medsanitize.generators.diffusion.model_card import card, curves
 from medsanitize.generators.diffusion.model_folder import AUTOENCODER, DENOISER, FILES, SAMPLES
-from medsanitize.generators.diffusion.networks import Networks, prediction_of, scheduler
+from medsanitize.generators.diffusion.networks import Autoencoder, Networks, is_told, prediction_of, scheduler
+from medsanitize.generators.diffusion.patch_autoencoder import PatchAutoencoder
 from medsanitize.generators.diffusion.recipes import Recipe
+from medsanitize.generators.diffusion.sample import to_range
 from medsanitize.generators.diffusion.train_autoencoder import AutoencoderStage
 from medsanitize.generators.diffusion.train_denoiser import DenoiserStage
 from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
@@ -51,6 +53,9 @@ from medsanitize.verifiers.reid.models.model_folder import (
 from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
 from safetensors.torch import save
 from torch import Tensor
+
+# Images read at once to fit a closed-form autoencoder.
+_FITTED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ def train_generator(
     torch.manual_seed(recipe.seed)
     start = start_from_pipeline(pipeline, classes, before) if pipeline else start_from_recipe(recipe, classes)
     # The recipe written to training.json must be the one that was used, not the one that was named.
-    predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule))
+    strength = (recipe.denoiser.augmentation or 1.0) if is_told(start.denoiser) else 0.0
+    predicted = replace(recipe.denoiser, prediction=prediction_of(start.schedule), augmentation=strength)
     recipe = replace(recipe, size=start.size, denoiser=predicted)
     unfinished.mkdir(parents=True, exist_ok=True)
     if machine.first:
@@ -176,6 +182,8 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
         first = AutoencoderStage(start.autoencoder, recipe, task.material, place.machine)
         if tensors:
             first.load(tensors)
+        elif isinstance(start.autoencoder, PatchAutoencoder):
+            _fit(start.autoencoder, task.material, place.machine)
         position = run_stage(first, position, group(tensors, "sums"), pace, place)
         first.end()
         tensors = {}
@@ -193,16 +201,24 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
     return config, position.log, png(second.images())
 
 
+def _fit(autoencoder: PatchAutoencoder, material: GeneratorDataset, machine: AcceleratorHandle) -> None:
+    """Compute the components of the training images, the same in every process."""
+    parts = (material.fit[start : start + _FITTED] for start in range(0, len(material.fit), _FITTED))
+    # On the CPU in float64: devices would give bases that differ in their last digits.
+    autoencoder.cpu().fit(to_range(material.squares[part]) for part in parts)
+    machine.placed(autoencoder)
+
+
 def _latents(task: _Task) -> Latents:
     recipe, place = task.recipe, task.place
-    copies = recipe.denoiser.copies
+    copies, strength = recipe.denoiser.copies, recipe.denoiser.augmentation or 1.0
     if place.machine.first:
         write_latents(
-            task.start.autoencoder, task.material, copies, recipe.seed,
+            task.start.autoencoder, task.material, copies, strength, recipe.seed,
             place.machine, place.folder, place.progress, place.cancellation,
         )  # fmt: skip
     place.machine.wait()
-    return read_latents(task.material, copies, place.folder)
+    return read_latents(task.material, copies, strength, recipe.seed, place.folder)
 
 
 def _config(task: _Task, latents: Latents) -> GeneratorConfig:
@@ -251,7 +267,7 @@ def _content(
     }
 
 
-def _saved(network: AutoencoderKL | UNet2DModel) -> bytes:
+def _saved(network: Autoencoder | UNet2DModel) -> bytes:
     weights: dict[str, Tensor] = network.state_dict()
     # Sorted and contiguous: equal weights must give equal bytes, and so the same digest.
     return save({name: weights[name].detach().cpu().contiguous() for name in sorted(weights)})

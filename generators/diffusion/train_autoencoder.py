@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKL
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
 from medsanitize.generators.diffusion.augment import augment_batch
 from medsanitize.generators.diffusion.contact_sheet import COLUMNS
 from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.losses import Discriminator, divergence, hinge, packaged_perceptual
+from medsanitize.generators.diffusion.networks import Autoencoder, latent_shape
 from medsanitize.generators.diffusion.recipes import Autoencoding, Recipe
 from medsanitize.generators.diffusion.sample import to_pixels, to_range
 from medsanitize.verifiers.reid.training.checkpoint import group, grouped, load_optimizer, optimizer_tensors
@@ -26,7 +26,7 @@ _VALIDATION_IMAGES = 64
 class RoundTrip(nn.Module):
     """Encode and decode in one ``forward``, which distributed data parallel requires."""
 
-    def __init__(self, autoencoder: AutoencoderKL) -> None:
+    def __init__(self, autoencoder: Autoencoder) -> None:
         super().__init__()
         self.autoencoder = autoencoder
 
@@ -46,7 +46,7 @@ class AutoencoderStage:
 
     def __init__(
         self,
-        autoencoder: AutoencoderKL,
+        autoencoder: Autoencoder,
         recipe: Recipe,
         material: GeneratorDataset,
         machine: AcceleratorHandle,
@@ -55,7 +55,7 @@ class AutoencoderStage:
         self.steps, self.batch = self._how.steps, self._how.batch
         self._patient = recipe.patience > 0
         self._material, self._machine = material, machine
-        self.network: AutoencoderKL = machine.placed(autoencoder)
+        self.network: Autoencoder = machine.placed(autoencoder)
         self._trip = machine.joined(RoundTrip(self.network))
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=self._how.rate)
         self._perceptual = machine.placed(packaged_perceptual())
@@ -184,9 +184,7 @@ class AutoencoderStage:
         return loss
 
     def _latent_shape(self, count: int) -> tuple[int, int, int, int]:
-        facts = self.network.config
-        side = self._material.squares.shape[1] >> (len(facts.block_out_channels) - 1)
-        return count, facts.latent_channels, side, side
+        return latent_shape(self.network, count, self._material.squares.shape[1])
 
     def _set_rate(self, step: int) -> None:
         """Halve the learning rate for the last 20 %, again for the last 10 % and for the last 5 %."""

@@ -11,11 +11,12 @@ import torch
 from diffusers import UNet2DModel
 from diffusers.training_utils import EMAModel
 from medsanitize.generators.diffusion.accelerator import AcceleratorHandle
+from medsanitize.generators.diffusion.augment import AMOUNTS
 from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.contact_sheet import COLUMNS, ROWS
 from medsanitize.generators.diffusion.dataset import GeneratorDataset
 from medsanitize.generators.diffusion.latent_cache import Latents
-from medsanitize.generators.diffusion.networks import Networks
+from medsanitize.generators.diffusion.networks import Networks, with_amounts
 from medsanitize.generators.diffusion.recipes import Denoising, Recipe
 from medsanitize.generators.diffusion.sample import LatentGenerator
 from medsanitize.verifiers.reid.training.checkpoint import group, grouped, load_optimizer, optimizer_tensors
@@ -62,6 +63,7 @@ class DenoiserStage:
         """Train on one batch and return its loss."""
         images, copies = np.divmod(np.array(places), self._latents.fit.shape[1])
         latents = self._normalized(self._latents.fit[images, copies])
+        amounts = torch.from_numpy(self._latents.amounts[images, copies])
         labels = torch.from_numpy(self._material.classes[self._material.fit[images]])
         # Omitted labels train the "no class" embedding that guidance needs.
         labels[torch.rand(len(labels), generator=draw) < self._how.dropped] = len(self._config.classes)
@@ -74,7 +76,7 @@ class DenoiserStage:
         self.network.train()
         with self._machine.accelerator.autocast():
             loss = self._loss(
-                self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels))
+                self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels, amounts))
             )
         self._optimizer.zero_grad()
         self._machine.accelerator.backward(loss)
@@ -94,11 +96,14 @@ class DenoiserStage:
         most = self._networks.schedule.config.num_train_timesteps
         # Midpoints of equal intervals of the schedule, instead of random timesteps.
         steps = (torch.arange(len(labels)) * most + most // 2) // len(labels)
+        amounts = torch.zeros((len(labels), AMOUNTS))
         sums = 0.0
         with self._averaged(), torch.no_grad():
             for start in range(0, len(labels), self.batch):
                 part = slice(start, start + self.batch)
-                given = [one[part].to(self._machine.device) for one in (latents, noise, steps, labels)]
+                given = [
+                    one[part].to(self._machine.device) for one in (latents, noise, steps, labels, amounts)
+                ]
                 sums += float(self._loss(self.network, *given)) * len(given[0])
         return sums / len(labels)
 
@@ -150,15 +155,36 @@ class DenoiserStage:
         return made.reshape(rows, COLUMNS, *made.shape[1:])
 
     def _loss(
-        self, network: torch.nn.Module, latents: Tensor, noise: Tensor, steps: Tensor, labels: Tensor
+        self,
+        network: torch.nn.Module,
+        latents: Tensor,
+        noise: Tensor,
+        steps: Tensor,
+        labels: Tensor,
+        amounts: Tensor,
     ) -> Tensor:
         schedule = self._networks.schedule
         noisy = schedule.add_noise(latents, noise, steps)
         target = noise
         if schedule.config.prediction_type == "v_prediction":
             target = schedule.get_velocity(latents, noise, steps)
-        guess = network(noisy, steps, labels if self._config.classes else None).sample
-        return F.mse_loss(guess.float(), target.float())
+        seen = with_amounts(self.network, noisy, amounts)
+        guess = network(seen, steps, labels if self._config.classes else None).sample
+        each = F.mse_loss(guess.float(), target.float(), reduction="none").mean((1, 2, 3))
+        return (each * self._weights(steps)).mean()
+
+    def _weights(self, steps: Tensor) -> Tensor:
+        """Weight of each timestep: min-SNR for the kind of prediction (Hang et al. 2023), or 1."""
+        if not self._how.min_snr:
+            return torch.ones(len(steps), device=steps.device)
+        schedule = self._networks.schedule
+        kept = schedule.alphas_cumprod.to(steps.device)[steps]
+        # Velocity errors weigh as image errors do if divided by SNR + 1, noise errors if divided by SNR.
+        ratio = kept / (1 - kept)
+        velocity = schedule.config.prediction_type == "v_prediction"
+        whole = ratio + 1 if velocity else ratio.clamp_min(1e-8)
+        weights: Tensor = ratio.clamp(max=self._how.min_snr) / whole
+        return weights
 
     def _normalized(self, latents: NDArray[np.float16]) -> Tensor:
         values = torch.from_numpy(np.array(latents, np.float32))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # SSIM is computed at 256 px, so that images of all sizes compare.
 SIDE: Final = 256
+# Width and height of the pictures by which near-identical images are found.
+SMALL: Final = 32
 OTHER_KIND: Final = "not a radiograph"
 # Small, so that a cancellation takes effect soon.
 _BATCH: Final = 8
@@ -45,6 +47,9 @@ class EmbeddedCatalog:
         SSIM of each of those with each entry, ``(q, n)``.
     excluded
         Number of excluded entries by reason.
+    small
+        Small pictures of the entries, ``(n, SMALL ** 2)``, of mean 0 and norm 1: their inner product is the
+        correlation of two pictures.
     """
 
     entries: tuple[CatalogEntry, ...]
@@ -52,6 +57,7 @@ class EmbeddedCatalog:
     queries: NDArray[np.float32]
     alike: NDArray[np.float64]
     excluded: Mapping[str, int]
+    small: NDArray[np.float32]
 
 
 def embed_catalog(
@@ -83,8 +89,8 @@ def embed_catalog(
 
     if any(image.modality is not Modality.RADIOGRAPH for image in images):
         raise UsageError(
-            "An image to explain is a slide or in color; only radiographs are supported",
-            "Pass a grayscale image",
+            "An image to explain is of another kind; only radiographs are supported",
+            "Pass a radiograph",
         )
     structures = [_structure(image) for image in images]
     progress.stage("catalog", len(catalog))
@@ -92,6 +98,7 @@ def embed_catalog(
     entries: list[CatalogEntry] = []
     vectors: list[NDArray[np.float32]] = []
     alike: list[list[float]] = []
+    small: list[NDArray[np.float32]] = []
     excluded: Counter[str] = Counter()
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
     try:
@@ -102,6 +109,7 @@ def embed_catalog(
             entries += part.entries
             vectors.append(part.vectors)
             alike += part.alike
+            small += part.small
             excluded += part.excluded
             progress.advance(len(chunk))
             cancellation.check()
@@ -116,24 +124,26 @@ def embed_catalog(
         model.embed(images),
         np.array(alike).T,
         dict(sorted(excluded.items())),
+        np.stack(small),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Results of a batch of entries; ``alike`` has one row per entry."""
+    """Results of a batch of entries; ``alike`` and ``small`` have one row per entry."""
 
     entries: list[CatalogEntry]
     vectors: NDArray[np.float32]
     alike: list[list[float]]
     excluded: Counter[str]
+    small: list[NDArray[np.float32]]
 
 
 def _part(chunk: Sequence[CatalogEntry], structures: Sequence[Structure], model: Encoder) -> _Part:
     entries, pictures, excluded = [], [], Counter[str]()
     for entry in chunk:
         try:
-            picture = read_image(entry.file)
+            picture = read_image(entry.file, kind=Modality.RADIOGRAPH)
         except UnreadablePicture as refused:
             excluded[f"not readable: {refused.rule}"] += 1
             continue
@@ -142,11 +152,27 @@ def _part(chunk: Sequence[CatalogEntry], structures: Sequence[Structure], model:
             continue
         entries.append(entry)
         pictures.append(picture)
-    alike = [[similarity(one, other) for one in structures] for other in map(_structure, pictures)]
-    return _Part(entries, model.embed(pictures), alike, excluded)
+    squares = [_square(picture) for picture in pictures]
+    alike = [[similarity(one, other) for one in structures] for other in map(structure, squares)]
+    return _Part(entries, model.embed(pictures), alike, excluded, [small_picture(one) for one in squares])
 
 
 def _structure(picture: ImageArray) -> Structure:
+    return structure(_square(picture))
+
+
+def _square(picture: ImageArray) -> NDArray[np.float32]:
     import numpy as np
 
-    return structure(np.asarray(preprocess_image(picture, SIDE) / np.float32(255), np.float32))
+    return np.asarray(preprocess_image(picture, SIDE) / np.float32(255), np.float32)
+
+
+def small_picture(square: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale a square of ``SIDE`` pixels down to ``SMALL`` by block means; flat, of mean 0 and norm 1."""
+    import numpy as np
+
+    block = SIDE // SMALL
+    flat = square.reshape(SMALL, block, SMALL, block).mean((1, 3)).ravel()
+    flat = flat - flat.mean()
+    # A blank picture correlates with nothing.
+    return np.asarray(flat / max(float(np.linalg.norm(flat)), 1e-6), np.float32)

@@ -96,6 +96,7 @@ def _caption(case: SimilarCase) -> str:
     said = [] if case.answer is None else [f"{case.answer.name} {case.answer.probability:.2f}"]
     said += [f"class {case.label}"] if case.label else []
     said += [f"distance {case.distance:.3f}", f"SSIM {case.ssim:.3f}"]
+    said += [f"{case.repeats:,} more nearly identical"] if case.repeats else []
     return ", ".join(said) + ("" if case.synthetic else ", a real image")
 
 

@@ -11,7 +11,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import IntegrityError
-from medsanitize.generators.export.provenance import DESCRIPTION, SyntheticIdentifiers, SyntheticProvenance
+from medsanitize.generators.export.provenance import (
+    NOT_VETTED,
+    SyntheticIdentifiers,
+    SyntheticProvenance,
+)
 from medsanitize.sanitize.formats.dicom.file import IMPLEMENTATION_CLASS_UID, IMPLEMENTATION_VERSION_NAME
 
 if TYPE_CHECKING:
@@ -67,14 +71,19 @@ def dicom_object(
     data.PatientIdentityRemoved = "YES"
     data.DeidentificationMethod = _DEIDENTIFICATION_METHOD
     data.ContributingEquipmentSequence = _equipment(said)
-    data.DerivationDescription = DESCRIPTION
+    data.DerivationDescription = said.description
+    if not said.vetted:
+        # Shown by viewers in lists and on the image.
+        data.SeriesDescription = NOT_VETTED.partition(":")[0]
+        data.ImageComments = NOT_VETTED.strip()
     data.DerivationAlgorithmSequence = _algorithm(said)
     # highdicom requires an orientation, but a generated image has none: empty, as type 2C permits.
     data.PatientOrientation, data.Laterality = None, None
     if said.label:
         # A class name comes from the user's table and may contain any character.
         data.SpecificCharacterSet = "ISO_IR 192"
-        data.ImageComments = f"Synthetic. Class: {said.label}"
+        comment = "" if said.vetted else NOT_VETTED
+        data.ImageComments = f"{comment}Synthetic. Class: {said.label}"
     data.file_meta.ImplementationClassUID = UID(IMPLEMENTATION_CLASS_UID)
     data.file_meta.ImplementationVersionName = IMPLEMENTATION_VERSION_NAME
     stream = BytesIO()
@@ -147,13 +156,18 @@ def _algorithm(said: SyntheticProvenance) -> Any:
     from highdicom import AlgorithmIdentificationSequence
     from pydicom.sr.codedict import codes
 
-    bound = "none" if said.bound is None else f"{said.bound:.6g}"
+    bound, residual = ("none" if one is None else f"{one:.6g}" for one in (said.bound, said.residual))
     return AlgorithmIdentificationSequence(
         name="Generative image model",
         family=codes.DCM.ArtificialIntelligence,
         version=said.version,
         source="medsanitize",
-        parameters={"model-sha256": said.model, "gate": said.verdict, "match-bound": bound},
+        parameters={
+            "model-sha256": said.model,
+            "gate": said.verdict,
+            "match-bound": bound,
+            "residual-bound": residual,
+        },
     )
 
 

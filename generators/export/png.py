@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from medsanitize.generators.export.provenance import DESCRIPTION, SyntheticProvenance
+from medsanitize.generators.export.provenance import SyntheticProvenance
 from medsanitize.release.canonical_json import document_json
 from medsanitize.sanitize.formats.png.png_samples import encode_png
 
@@ -23,10 +23,12 @@ def sidecar(said: SyntheticProvenance) -> bytes:
     """Return the JSON sidecar of a PNG: its provenance."""
     facts: dict[str, object] = {
         "synthetic": True,
-        "description": DESCRIPTION,
+        "vetted": said.vetted,
+        "description": said.description,
         "model_sha256": said.model,
         "gate": said.verdict,
         "match_bound": said.bound,
+        "residual_bound": said.residual,
         "software": f"medsanitize {said.version}",
     }
     if said.label:

@@ -13,6 +13,9 @@ DESCRIPTION = (
     "Synthetic image, made by a generative model; it shows no person and derives from no single image."
 )
 
+_UNVETTED_DESCRIPTION = "Synthetic image, made by a generative model."
+NOT_VETTED = "NOT VETTED: no privacy gate passed this image, which may show a patient. Do not release it. "
+
 
 @dataclass(frozen=True, slots=True)
 class SyntheticIdentifiers:
@@ -37,9 +40,12 @@ class SyntheticProvenance:
     verdict
         Verdict of the privacy gate: ``passed``, ``failed`` or ``insufficient_data``.
     bound
-        Upper bound of the share of images that match a training patient; None if there is none.
+        Upper bound of the share of the generator's images that match a training patient, before matching ones
+        are removed; None if there is none.
     version
         Version of medsanitize.
+    residual
+        Upper bound of the share of copies among the images that are left; None if there is none.
     """
 
     label: str
@@ -47,6 +53,17 @@ class SyntheticProvenance:
     verdict: str
     bound: float | None
     version: str
+    residual: float | None = None
+
+    @property
+    def vetted(self) -> bool:
+        """Whether the privacy gate passed; images that it did not pass say so wherever they can."""
+        return self.verdict == "passed"
+
+    @property
+    def description(self) -> str:
+        """What the image is, in a sentence."""
+        return DESCRIPTION if self.vetted else NOT_VETTED + _UNVETTED_DESCRIPTION
 
 
 def synthetic_identifiers(

@@ -29,7 +29,14 @@ _COLUMNS: Final = 8
 # Bounds the size of the page: images are embedded.
 _MAX_SHOWN: Final = 48
 _TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "insufficient_data": "care"}
-_MET: Final[dict[str, Tone]] = {"met": "good", "not_met": "bad", "alarm": "care", "not_run": "care"}
+_MET: Final[dict[str, Tone]] = {
+    "met": "good",
+    "reported": "plain",
+    "not_met": "bad",
+    "alarm": "care",
+    "inconclusive": "care",
+    "not_run": "care",
+}
 _GAP: Final = 2
 
 
@@ -96,7 +103,9 @@ def _verdict(verdict: GateVerdict) -> Section:
         (one.name, Mark(one.state.replace("_", " "), _MET[one.state]), one.sentence)
         for one in verdict.clauses
     ]
-    lines = statement(verdict)[1 + len(verdict.clauses) :]
+    # The headline is at the top of the page, and the clauses are a table.
+    _, claim, *rest = statement(verdict)
+    lines = (claim, *rest[len(verdict.clauses) :])
     table = Table("Clauses", ("clause", "result", "finding"), rows, 3)
     return Section("Verdict", lines, tables=(table,))
 

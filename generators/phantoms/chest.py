@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 from medsanitize.generators.phantoms.anatomy import Anatomy, anatomy
+from medsanitize.generators.phantoms.habitus import individual_anatomy
 from medsanitize.generators.phantoms.random_fields import (
     Field,
     blur,
@@ -83,7 +84,9 @@ def chest_visit(patient: int, visit: int, *, seed: int = 0) -> Visit:
     )
 
 
-def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -> NDArray[np.float32]:
+def chest_phantom(
+    patient: int, visit: int, *, size: int = 256, seed: int = 0, varied: bool = False
+) -> NDArray[np.float32]:
     """Generate a chest radiograph.
 
     Parameters
@@ -94,6 +97,8 @@ def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -
         Rows and columns.
     seed : int
         Selects the population.
+    varied : bool
+        Whether build and soft tissue differ between patients as well; see `individual_anatomy`.
 
     Returns
     -------
@@ -102,7 +107,7 @@ def chest_phantom(patient: int, visit: int, *, size: int = 256, seed: int = 0) -
     """
     state = chest_visit(patient, visit, seed=seed)
     random = stream(seed, patient, 3, visit)
-    chest = anatomy(patient, size, seed)
+    chest = (individual_anatomy if varied else anatomy)(patient, size, seed)
     attenuation = chest.still + chest.heart * 0.12 - chest.lung * 0.8
     attenuation += _disease(state.finding, chest, random, size)
     if state.devices:

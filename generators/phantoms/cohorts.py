@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UsageError
 from medsanitize.generators.phantoms.chest import chest_phantom, chest_visit
+from medsanitize.generators.phantoms.heads import Visit, head_of
 from medsanitize.generators.phantoms.random_fields import stream
 from medsanitize.generators.phantoms.tissue import tissue_phantom
 
@@ -46,6 +47,7 @@ def write_chests(
     first: int = 0,
     size: int = 256,
     seed: int = 0,
+    varied: bool = False,
 ) -> Path:
     """Write radiographs of ``patients`` as 8-bit PNG files with a table ``labels.csv``.
 
@@ -60,7 +62,7 @@ def write_chests(
     first : int
         Number of the first visit: cohorts with other visits of the same patients share patients, but no
         images.
-    size, seed : int
+    size, seed, varied
         As in `chest_phantom`.
 
     Returns
@@ -79,7 +81,8 @@ def write_chests(
         state = chest_visit(taken.patient, taken.visit, seed=seed)
         path = folder / taken.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_png(chest_phantom(taken.patient, taken.visit, size=size, seed=seed)))
+        picture = chest_phantom(taken.patient, taken.visit, size=size, seed=seed, varied=varied)
+        path.write_bytes(_png(picture))
         row = (taken.file, taken.patient, taken.split, state.view, state.days, state.finding)
         rows.append(tuple(str(one) for one in row))
     return _table(folder, COLUMNS, rows)
@@ -108,7 +111,7 @@ def write_slides(
     Returns
     -------
     Path
-        The table, with the columns ``block``, ``section`` and ``scanner``.
+        The table, with the columns ``kind``, ``block``, ``section`` and ``scanner``.
 
     Raises
     ------
@@ -124,8 +127,47 @@ def write_slides(
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(_png(tissue_phantom(patient, 0, section, scanned, size=size, seed=seed)))
-                rows.append((name, str(patient), _split(patient), "0", str(section), str(scanned)))
-    return _table(folder, ("file", "patient_id", "split", "block", "section", "scanner"), rows)
+                rows.append((name, str(patient), _split(patient), "slide", "0", str(section), str(scanned)))
+    columns = ("file", "patient_id", "split", "kind", "block", "section", "scanner")
+    return _table(folder, columns, rows)
+
+
+def write_heads(
+    folder: Path, patients: Sequence[int], *, visits: int = 2, size: int = 192, seed: int = 0
+) -> Path:
+    """Write one axial MR slice of each visit as PNG files with a table ``labels.csv``.
+
+    Parameters
+    ----------
+    folder, patients, size, seed
+        As in `write_chests`.
+    visits : int
+        Number of visits of each patient.
+
+    Returns
+    -------
+    Path
+        The table, with the columns ``kind`` and ``series``.
+
+    Raises
+    ------
+    UsageError
+        If the folder is not empty.
+    """
+    import numpy as np
+
+    _require_empty(folder)
+    line = np.linspace(-120, 120, size, dtype=np.float32)
+    points = np.stack([*np.meshgrid(line, line), np.full((size, size), 8, np.float32)], axis=-1)
+    rows = []
+    for patient in patients:
+        for visit in range(visits):
+            values = Visit(head_of(patient, seed=seed), visit).values(points)
+            name = f"p{patient:04d}/{visit:02d}.png"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(_png(np.clip(values / 600, 0, 1)))
+            rows.append((name, str(patient), _split(patient), "mr-head", str(visit)))
+    return _table(folder, ("file", "patient_id", "split", "kind", "series"), rows)
 
 
 def _taken(patients: Sequence[int], visits: tuple[int, int], first: int, seed: int) -> Iterator[CohortImage]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import IntegrityError
 from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import FLOOR
-from medsanitize.verifiers.reid.models.score_pairs import score_rows
+from medsanitize.verifiers.reid.models.score_pairs import raw_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,6 +116,9 @@ def score_pairs(
 ) -> NDArray[np.float64]:
     """Score rows ``first`` of one split with rows ``second`` of the other, rounded to seven decimal places.
 
+    Both images are compared as they are and blurred, and the higher score counts. A score is between 0 and 1,
+    in the order of the model's unbounded scores.
+
     Raises
     ------
     IntegrityError
@@ -127,11 +130,15 @@ def score_pairs(
     for start in range(0, len(first), _AT_ONCE):
         verifiers.cancellation.check()
         part = slice(start, start + _AT_ONCE)
-        found[part] = score_rows(verifiers.verification, one.second, first[part], other.second, second[part])
+        sides = ((one.second, other.second), (one.soft, other.soft))
+        raw = [
+            raw_rows(verifiers.verification, left, first[part], right, second[part]) for left, right in sides
+        ]
+        found[part] = _bounded(np.maximum(*raw).astype(np.float64))
         verifiers.progress.advance(len(first[part]))
     if not np.isfinite(found).all():
         raise IntegrityError("The verification model returned a score that is not a number", "Train it again")
-    # Float32 resolution near 1; lower bits depend on how a BLAS library blocks its sums.
+    # Lower bits depend on how a BLAS library blocks its sums.
     return found.round(7)
 
 
@@ -148,3 +155,13 @@ def retrieval_distances(
         # Float32 like the distances of the index: calibration compares them with `search_radius`.
         found[part] = np.sqrt((difference * difference).sum(1)).astype(np.float32)
     return found
+
+
+def _bounded(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map unbounded scores to between 0 and 1 in the same order: 0 to 0.5, 1 to 0.75, 9 to 0.95.
+
+    Unlike the sigmoid, it still separates scores far from 0.
+    """
+    import numpy as np
+
+    return np.asarray((1 + raw / (1 + np.abs(raw))) / 2)

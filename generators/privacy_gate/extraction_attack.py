@@ -1,8 +1,9 @@
 """Extraction attack: can training images be obtained from the generator?
 
 Blind, after Carlini et al. 2023: an image that a generator repeats is taken for memorized. A patient counts
-as extracted if two samples match each other and the patient. With hints: the generator restores heavily
-noised images; more restored patients in training than in the holdout are evidence of memorization.
+as extracted if two samples match each other and the patient. Holdout patients cannot be extracted: if as
+large a share of them is, it is chance. With hints: the generator restores heavily noised images; more
+restored patients in training than in the holdout are evidence of memorization.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.privacy_gate.candidate_search import score_pairs
 from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
-from medsanitize.generators.privacy_gate.parameters import FEWEST_MEMBERS, TEST_CONFIDENCE
+from medsanitize.generators.privacy_gate.parameters import NOTICEABLE, TEST_CONFIDENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,29 +34,38 @@ class Extraction:
 
     Attributes
     ----------
-    extracted
-        Training patients extracted by blind sampling.
+    extracted, extracted_others
+        Training patients, and holdout patients, found twice in blind samples.
+    excess
+        Whether a patient was extracted, and a larger share of training than of the holdout.
     hints
         Patients per split whose noised image was given to the generator.
     restored, restored_others
         Patients of training and of holdout whose restored image matches the original.
     chance
         p-value of the difference (Fisher's exact test, one-sided).
-    needed
-        Data missing for the attack, or empty.
+    noticed
+        Training patients that must be restored for a veto if no holdout patient is.
     """
 
     extracted: int
+    extracted_others: int
+    excess: bool
     hints: int
     restored: int
     restored_others: int
     chance: float
-    needed: str = ""
+    noticed: int
 
     @property
     def veto(self) -> bool:
         """Whether a patient was extracted, or training patients are restored significantly more often."""
-        return self.extracted > 0 or self.chance <= 1 - TEST_CONFIDENCE
+        return self.excess or self.chance <= 1 - TEST_CONFIDENCE
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether the test with hints could only have noticed more than a quarter of the patients."""
+        return self.noticed > NOTICEABLE * self.hints
 
 
 def extracted_patients(
@@ -92,27 +102,37 @@ def extracted_patients(
 
 
 def extraction(
-    extracted: int, members: NDArray[np.float64], others: NDArray[np.float64], threshold: float
+    blind: tuple[int, int],
+    patients: tuple[int, int],
+    members: NDArray[np.float64],
+    others: NDArray[np.float64],
+    threshold: float,
 ) -> Extraction:
     """Evaluate the attack.
 
     Parameters
     ----------
-    extracted
-        Result of `extracted_patients`.
+    blind, patients
+        Results of `extracted_patients` for training and holdout, and the patients of both.
     members, others
         Scores of restored images with their originals, training and holdout.
     threshold
         Score from which on images match.
     """
+    import numpy as np
+
+    # In proportion to the patients: as large a share of the holdout shows that chance does it.
+    excess = blind[0] > 0 and (not blind[1] or blind[0] * patients[1] > blind[1] * patients[0])
     count = min(len(members), len(others))
-    if count < FEWEST_MEMBERS:
-        needed = f"{FEWEST_MEMBERS} patients each in training and holdout (the smaller has {count:,})"
-        return Extraction(extracted, count, 0, 0, 1.0, needed)
+    if not count:
+        return Extraction(*blind, excess, 0, 0, 0, 1.0, 1)
     from scipy.stats import hypergeom  # type: ignore[import-untyped]
 
     restored, not_members = int((members >= threshold).sum()), int((others >= threshold).sum())
     everybody = len(members) + len(others)
     # sf(k - 1) is P(X >= k): the tail of Fisher's exact test includes the observed count.
     chance = float(hypergeom.sf(restored - 1, everybody, restored + not_members, len(members)))
-    return Extraction(extracted, count, restored, not_members, chance)
+    alone = np.arange(1, len(members) + 1)
+    chances = hypergeom.sf(alone - 1, everybody, alone, len(members))
+    noticed = int((chances > 1 - TEST_CONFIDENCE).sum()) + 1
+    return Extraction(*blind, excess, count, restored, not_members, chance, noticed)

@@ -8,7 +8,7 @@ trained on none of these patients.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
@@ -18,8 +18,18 @@ from medsanitize.generators.privacy_gate.candidate_search import (
     search_candidates,
     search_radius,
 )
-from medsanitize.generators.privacy_gate.confidence_bounds import MatchThreshold, lowest_scores, threshold
-from medsanitize.generators.privacy_gate.decide import decide_verdict, rate
+from medsanitize.generators.privacy_gate.confidence_bounds import (
+    MatchThreshold,
+    lowest_scores,
+    miss_rate,
+    permitted_match_rate,
+    rate,
+    share_of,
+    threshold,
+)
+from medsanitize.generators.privacy_gate.decide import data_needed, decide_verdict
+from medsanitize.generators.privacy_gate.draw_plan import DrawPlan, images_for, plan_draw
+from medsanitize.generators.privacy_gate.excess_test import ExcessTest, excess_test
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction, extracted_patients, extraction
 from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers, preprocess_images
 from medsanitize.generators.privacy_gate.membership_inference import (
@@ -31,9 +41,17 @@ from medsanitize.generators.privacy_gate.nearest_neighbor_test import (
     NearestNeighborTest,
     nearest_neighbor_test,
 )
-from medsanitize.generators.privacy_gate.parameters import GateParameters
-from medsanitize.generators.privacy_gate.positive_controls import control_scores, copies, genuine_scores
-from medsanitize.generators.privacy_gate.splits import Split, check_shared_images, check_splits, paired, sizes
+from medsanitize.generators.privacy_gate.parameters import FEWEST_JUDGED, MOST_JUDGED, GateParameters
+from medsanitize.generators.privacy_gate.positive_controls import control_scores, copies
+from medsanitize.generators.privacy_gate.reidentification import (
+    Verification as VerifiedStrangers,
+)
+from medsanitize.generators.privacy_gate.reidentification import (
+    exposures,
+    highest_verification,
+    verification_of_strangers,
+)
+from medsanitize.generators.privacy_gate.splits import Split, check_shared_images, check_splits, sizes
 from medsanitize.generators.privacy_gate.train_vs_holdout import (
     TrainHoldoutComparison,
     compare_train_holdout,
@@ -105,10 +123,10 @@ class PrivacyGate:
         Patient and embeddings of each training image.
     compared
         Equal samples of training and holdout.
-    genuine, controls
-        Lowest score of each calibration patient: of real pairs, and of each kind of positive control.
-    size
-        Width and height of the generator's images in pixels.
+    controls
+        Lowest score of each calibration patient, by kind of positive control.
+    strangers, verified
+        Highest score of each holdout image with a training image; verification scores of real images.
     """
 
     threshold: MatchThreshold
@@ -118,18 +136,31 @@ class PrivacyGate:
     patients: NDArray[np.int64]
     training: PairedEmbeddings
     compared: TrainHoldoutComparison
-    genuine: NDArray[np.float64]
     controls: Mapping[str, NDArray[np.float64]]
-    size: int
+    strangers: NDArray[np.float64]
+    verified: VerifiedStrangers
+
+    @property
+    def plan(self) -> DrawPlan:
+        """Number of images to judge, which no synthetic image influences."""
+        matched = share_of(self.strangers >= self.threshold.value)
+        return plan_draw(self.threshold.patients, matched, self.terms)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Data missing for a calibration; empty if the gate is calibrated. Otherwise no image can pass."""
-        if not self.threshold.needed:
-            return ()
-        # Reported together, so that the user learns everything that is missing before sampling.
-        attempt = extraction(0, *self.compared.restored, self.threshold.value)
-        return tuple(one for one in (self.threshold.needed, attempt.needed) if one)
+        """Data missing for a verdict; empty if images can pass. Otherwise sampling is in vain."""
+        import numpy as np
+
+        # Attacks on no image, and an exposure of none: what is missing does not depend on the images.
+        nothing = self.training.part(np.empty(0, np.int64))
+        attacks = Attacks(
+            self._closeness(nothing),
+            excess_test(set(), set(), self.compared.rows.patients),
+            self._membership(nothing),
+            self._restoration((0, 0)),
+        )
+        known = exposures(np.empty(0), self.verified)
+        return data_needed(self.plan, attacks, known, self.subject, self.terms)
 
     def match(self, synthetic: NDArray[np.uint8]) -> TrainingMatches:
         """Find the most similar training images of images ``(n, size, size)`` generated after the verdict."""
@@ -144,40 +175,58 @@ class PrivacyGate:
         """Judge the generator by a sample of its images, ``(n, size, size)``.
 
         The number of images must be fixed before any is compared, and all of them must be given: a bound from
-        selected images would be invalid.
+        selected images would be invalid. `plan` has the number to judge; more are allowed.
         """
         seen = self._see(synthetic)
         candidates = self.subject.candidates
         found = search_candidates(seen, self.training, candidates, self.verifiers, "search training images")
+        others = self._search_holdout(seen)
         score, row = found.best()
-        scores = self._scores(seen, found, score)
-        attacks = Attacks(self._closeness(seen), self._membership(seen), self._extraction(seen, score, row))
+        equally = found.best_among(self.compared.rows.training)
+        scores = Scores(self.controls, score, equally, others.best()[0], self.strangers)
+        attacks = Attacks(
+            self._closeness(seen),
+            self._excess(found, others),
+            self._membership(seen),
+            self._restoration(self._extracted(seen, found, others)),
+        )
+        exposed = highest_verification(seen, self.training, candidates, self.verifiers)
         # The verdict states the number of images that were judged, not the number planned.
-        subject = GateSubject(self.subject.digests, {**self.subject.sizes, "images": len(seen)}, candidates)
+        subject = replace(self.subject, sizes={**self.subject.sizes, "images": len(seen)})
         linked = rate(*self._linked(found))
-        verdict = decide_verdict(scores, linked, attacks, subject, self.terms)
+        verdict = decide_verdict(
+            scores, linked, attacks, exposures(exposed, self.verified), subject, self.terms
+        )
         return GateResult(score < self.threshold.value, row, score, verdict, scores)
 
     def _see(self, synthetic: NDArray[np.uint8]) -> PairedEmbeddings:
         import numpy as np
 
-        if synthetic.dtype != np.uint8 or synthetic.shape[1:] != (self.size, self.size):
+        size = self.subject.size
+        if synthetic.dtype != np.uint8 or synthetic.shape[1:] != (size, size):
             raise UsageError(
-                f"Synthetic images are not 8-bit images of {self.size} x {self.size} pixels",
+                f"Synthetic images are not 8-bit images of {size} x {size} pixels",
                 "Pass the images as the generator returned them",
             )
         return self.verifiers.see(synthetic, "embed synthetic images")
 
-    def _scores(self, seen: PairedEmbeddings, found: CandidateScores, score: NDArray[np.float64]) -> Scores:
-        """Scores with equal samples of training and holdout, which are searched equally deeply."""
+    def _search_holdout(self, seen: PairedEmbeddings) -> CandidateScores:
+        """Scores with the holdout's equal sample, which is searched as deeply as that of training."""
         own, everybody = len(self.compared.rows.holdout), max(len(self.training), 1)
         # Rounded up: the holdout's share of candidates is at least the one of training.
         candidates = min(own, -(-self.subject.candidates * own // everybody))
-        others = search_candidates(
+        return search_candidates(
             seen, self.compared.holdout, candidates, self.verifiers, "search holdout images"
         )
-        equally = found.best_among(self.compared.rows.training)
-        return Scores(self.genuine, self.controls, score, equally, others.best()[0])
+
+    def _excess(self, found: CandidateScores, others: CandidateScores) -> ExcessTest:
+        import numpy as np
+
+        rows, limit = self.compared.rows, self.threshold.value
+        reached = np.unique(found.rows[found.scores >= limit])
+        ours = set(rows.pairs[np.isin(rows.training, reached)].tolist())
+        theirs = set(rows.pairs[np.unique(others.rows[others.scores >= limit])].tolist())
+        return excess_test(ours, theirs, rows.patients)
 
     def _linked(self, found: CandidateScores) -> tuple[int, int]:
         import numpy as np
@@ -209,12 +258,28 @@ class PrivacyGate:
         ]
         return membership_inference(*splits)
 
-    def _extraction(
-        self, seen: PairedEmbeddings, score: NDArray[np.float64], row: NDArray[np.int64]
-    ) -> Extraction:
-        limit = self.threshold.value
-        extracted = extracted_patients(seen, score, self.patients[row], limit, self.verifiers)
-        return extraction(extracted, *self.compared.restored, limit)
+    def _extracted(
+        self, seen: PairedEmbeddings, found: CandidateScores, others: CandidateScores
+    ) -> tuple[int, int]:
+        """Patients of training and of the holdout who were found twice."""
+        import numpy as np
+
+        # As many as planned, also if more are wanted: the more images, the more are alike by chance.
+        count = min(len(seen), max(self.plan.images, 1))
+        part = np.arange(count, dtype=np.int64) * len(seen) // count if count else np.empty(0, np.int64)
+        limit, twice = self.threshold.value, []
+        for result, whose in ((found, self.patients), (others, self.compared.rows.pairs)):
+            score, row = result.best()
+            score, row = score[part], row[part]
+            named = np.where(row >= 0, whose[row], -1) if len(whose) else row
+            twice.append(extracted_patients(seen.part(part), score, named, limit, self.verifiers))
+        return twice[0], twice[1]
+
+    def _restoration(self, blind: tuple[int, int]) -> Extraction:
+        import numpy as np
+
+        patients = len(np.unique(self.patients)), self.compared.rows.patients
+        return extraction(blind, patients, *self.compared.restored, self.threshold.value)
 
 
 def evaluate_privacy(
@@ -256,14 +321,14 @@ def calibrate_gate(
     Parameters
     ----------
     training, holdout, calibration : Split
-        All images that the generator was trained on, and two splits of other patients. Only calibration
-        patients with at least two images are used.
+        All images that the generator was trained on, and two splits of other patients.
     generator : Generator
         The generator to be judged.
     retrieval, verification
         Models for images of the same modality, trained on none of the patients.
     images : int
-        Number of images to be judged; determines the number of candidates per image.
+        Number of images that are wanted; with those that the residual takes, it determines the number of
+        candidates per image.
     progress, cancellation
         Progress and cancellation.
     terms : GateParameters, optional
@@ -288,28 +353,43 @@ def calibrate_gate(
     }
     check_shared_images(squares)
     seen = verifiers.see(squares["training"], "embed training images")
-    candidates = candidates_for(max(images, 1), len(seen))
-    # A genuine pair needs two images of a patient.
-    rows = paired(calibration.patients)
-    own = verifiers.see(squares["calibration"][rows], "embed calibration images")
-    people, classes = calibration.patients[rows], calibration.classes[rows]
-    genuine = genuine_scores(own, people, search_radius(own, seen, candidates), verifiers)
+    people = calibration.patients
+    candidates = candidates_for(max(images, _fewest_images(calibration, terms)), len(seen))
+    own = verifiers.see(squares["calibration"], "embed calibration images")
     controls = {}
-    copied = copies(squares["calibration"][rows], classes, generator, terms.strength, progress, cancellation)
+    copied = copies(
+        squares["calibration"], calibration.classes, generator, terms.strength, progress, cancellation, people
+    )
     for name, made in copied.items():
         copy = verifiers.see(made, "embed controls")
         controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)
-    compared = compare_train_holdout(splits, squares, seen, own, generator, verifiers)
+    others = verifiers.see(squares["holdout"], "embed holdout images")
+    strangers = search_candidates(others, seen, candidates, verifiers, "search strangers").best()[0]
+    verified = verification_of_strangers(
+        seen, (others, holdout.patients), (own, people), candidates, verifiers
+    )
+    compared = compare_train_holdout(splits, squares, seen, others, own, generator, verifiers)
     digests = {
         "generator": generator.digest,
         "retrieval": retrieval.digest,
         "verification": verification.digest,
     }
-    limit = threshold(lowest_scores(genuine, controls), terms.missed)
-    subject = GateSubject(digests, {**sizes(splits), "calibrating patients": len(genuine)}, candidates)
+    limit = threshold(lowest_scores(controls), terms.confidence)
+    subject = GateSubject(digests, sizes(splits), candidates, generator.size)
     return PrivacyGate(
-        limit, verifiers, terms, subject, training.patients, seen, compared, genuine, controls, generator.size
+        limit, verifiers, terms, subject, training.patients, seen, compared, controls, strangers, verified
     )
+
+
+def _fewest_images(calibration: Split, terms: GateParameters) -> int:
+    """Number of images that the residual takes if none of them matches, at most those that are judged."""
+    import numpy as np
+
+    missed = miss_rate(len(np.unique(calibration.patients)), terms.confidence)
+    if missed >= 1:
+        return 1
+    least = images_for(0, permitted_match_rate(terms.residual, missed), terms.confidence)
+    return min(max(least, FEWEST_JUDGED), MOST_JUDGED)
 
 
 def _check_models(generator: Generator, retrieval: Retrieval, verification: Verification) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.diffusion.preprocess import preprocess_image, to_image_array
+from medsanitize.verifiers.reid.alterations.intensity import gaussian_blur
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,21 +17,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AT_ONCE: Final = 64
+# Standard deviation of the blur as a share of the side: 1.5 pixels of 128.
+SOFT: Final = 1.5 / 128
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairedEmbeddings:
-    """Embeddings of images: ``first`` by the retrieval model, ``second`` by the verification model."""
+    """Embeddings of images.
+
+    Attributes
+    ----------
+    first
+        By the retrieval model.
+    second, soft
+        By the verification model: of the images as they are, and blurred. Noise and lost detail hide a copy
+        from an image as it is, but hardly change a blurred one.
+    """
 
     first: NDArray[np.float32]
     second: NDArray[np.float32]
+    soft: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.first)
 
     def part(self, rows: NDArray[np.int64]) -> PairedEmbeddings:
         """Select rows."""
-        return PairedEmbeddings(self.first[rows], self.second[rows])
+        return PairedEmbeddings(self.first[rows], self.second[rows], self.soft[rows])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,14 +58,21 @@ class Verifiers:
     def see(self, squares: NDArray[np.uint8], stage: str) -> PairedEmbeddings:
         """Embed preprocessed images, ``(n, size, size)``, with both models."""
         self.progress.stage(stage, len(squares))
-        first, second = [], []
+        first, second, soft = [], [], []
         for start in range(0, len(squares), AT_ONCE):
             self.cancellation.check()
-            pictures = [to_image_array(one) for one in squares[start : start + AT_ONCE]]
+            part = squares[start : start + AT_ONCE]
+            pictures = [to_image_array(one) for one in part]
             first.append(self.retrieval.embed(pictures))
             second.append(self.verification.embed(pictures))
+            blurred = gaussian_blur(part, SOFT * part.shape[-1])
+            soft.append(self.verification.embed([to_image_array(one) for one in blurred]))
             self.progress.advance(len(pictures))
-        return PairedEmbeddings(_joined(first, self.retrieval), _joined(second, self.verification))
+        return PairedEmbeddings(
+            _joined(first, self.retrieval),
+            _joined(second, self.verification),
+            _joined(soft, self.verification),
+        )
 
 
 def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.float32]:

@@ -21,15 +21,15 @@ _CLIP: Final = 1e-7
 def score_curves(scores: Scores, threshold: float) -> str:
     """Plot the share of patients or images that reach each score, as an SVG element.
 
-    Solid: synthetic images with training and with holdout. Dashed: real pairs and positive controls, which
-    the threshold must match. Vertical line: the threshold.
+    Solid: synthetic images with training and with holdout. Dashed: real images of the holdout with training,
+    and positive controls, which the threshold must match. Vertical line: the threshold.
     """
 
     def paint(axes: Axes) -> None:
         _curve(axes, scores.training, "synthetic to training", color=MARK)
         _curve(axes, scores.equal, "synthetic to as many of training", color=MARK, linestyle=":")
         _curve(axes, scores.holdout, "synthetic to holdout", color=SECOND)
-        _curve(axes, scores.genuine, "real pairs", color=INK, linestyle="--")
+        _curve(axes, scores.strangers, "real strangers to training", color=INK, linestyle="--")
         for shade, (name, each) in zip(
             _shades(len(scores.controls)), sorted(scores.controls.items()), strict=True
         ):
@@ -62,4 +62,5 @@ def _stretched(scores: Any) -> Any:
 
 
 def _shades(count: int) -> list[str]:
-    return ["#7a8b86", "#9a7aa0", "#6f8f4f", "#b08a3c", "#5f7fa8", "#a0626a"][:count]
+    shades = ["#7a8b86", "#9a7aa0", "#6f8f4f", "#b08a3c", "#5f7fa8", "#a0626a"]
+    return [shades[place % len(shades)] for place in range(count)]

@@ -77,14 +77,6 @@ def check_shared_images(squares: Mapping[str, NDArray[np.uint8]]) -> None:
         )
 
 
-def paired(patients: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of patients with at least two images."""
-    import numpy as np
-
-    _, inverse, counts = np.unique(patients, return_inverse=True, return_counts=True)
-    return np.flatnonzero(counts[inverse] > 1).astype(np.int64)
-
-
 def sizes(splits: Mapping[str, Split]) -> dict[str, int]:
     """Number of images and patients by split."""
     import numpy as np

@@ -46,6 +46,7 @@ def compare_train_holdout(
     splits: Mapping[str, Split],
     squares: Mapping[str, NDArray[np.uint8]],
     training: PairedEmbeddings,
+    holdout: PairedEmbeddings,
     calibration: PairedEmbeddings,
     generator: Generator,
     verifiers: Verifiers,
@@ -56,7 +57,7 @@ def compare_train_holdout(
     ----------
     splits, squares
         The splits by name, and their preprocessed images.
-    training, calibration
+    training, holdout, calibration
         Embeddings of these splits.
     generator
         Restores noised images.
@@ -67,7 +68,7 @@ def compare_train_holdout(
 
     rows = match_samples(splits["training"].patients, splits["holdout"].patients)
     own = training.part(rows.training)
-    other = verifiers.see(squares["holdout"][rows.holdout], "embed holdout images")
+    other = holdout.part(rows.holdout)
     # One hint per patient: the test counts patients.
     hints = rows.first_of_each()[:MOST_HINTS]
     restored = []

@@ -13,10 +13,13 @@ from medsanitize.generators.privacy_gate.confidence_bounds import (
     lowest_scores,
     threshold,
 )
+from medsanitize.generators.privacy_gate.draw_plan import DrawPlan
+from medsanitize.generators.privacy_gate.excess_test import ExcessTest
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction
 from medsanitize.generators.privacy_gate.membership_inference import MembershipInference
 from medsanitize.generators.privacy_gate.nearest_neighbor_test import NearestNeighborTest
 from medsanitize.generators.privacy_gate.parameters import LABEL, GateParameters
+from medsanitize.generators.privacy_gate.reidentification import Exposure
 from medsanitize.verifiers.reid.calibration import Rate
 
 if TYPE_CHECKING:
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 
 GateState = Literal["passed", "failed", "insufficient_data"]
 # Version of the JSON form.
-_FORMAT: Final = 1
-ClauseState = Literal["met", "not_met", "not_run", "alarm"]
+_FORMAT: Final = 2
+ClauseState = Literal["met", "not_met", "not_run", "alarm", "inconclusive", "reported"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,32 +38,33 @@ class Scores:
 
     Attributes
     ----------
-    genuine
-        Lowest score of two images of each calibration patient, ``(patients,)``.
     controls
-        Lowest score of each patient's copies with their originals, by kind of control.
+        Lowest score of each calibration patient's copies with their originals, by kind of control.
     training
         Highest score of each synthetic image with a training image, ``(images,)``.
     equal, holdout
         The same with an equal sample of training patients, and with the holdout.
+    strangers
+        Highest score of each holdout image with a training image.
     """
 
-    genuine: NDArray[np.float64]
     controls: Mapping[str, NDArray[np.float64]]
     training: NDArray[np.float64]
     equal: NDArray[np.float64]
     holdout: NDArray[np.float64]
+    strangers: NDArray[np.float64]
 
     def threshold(self, terms: GateParameters) -> MatchThreshold:
-        """The threshold that real pairs and positive controls require."""
-        return threshold(lowest_scores(self.genuine, self.controls), terms.missed)
+        """The threshold that the positive controls require."""
+        return threshold(lowest_scores(self.controls), terms.confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Attacks:
-    """Tests in addition to the bound: an alarm and two vetoes."""
+    """Tests in addition to the bound: an alarm and three vetoes."""
 
     closeness: NearestNeighborTest
+    excess: ExcessTest
     membership: MembershipInference
     extraction: Extraction
 
@@ -77,11 +81,14 @@ class GateSubject:
         Number of images and patients by split.
     candidates
         Training images that each synthetic image was compared with.
+    size
+        Width and height of the images in pixels.
     """
 
     digests: Mapping[str, str]
     sizes: Mapping[str, int]
     candidates: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +103,26 @@ class GateVerdict:
         In the order of the manual.
     threshold, bound
         The match threshold, and the bounds that follow from the matches.
-    terms, subject
-        Parameters, and what was judged.
+    terms, subject, plan
+        Parameters, what was judged, and how the number of images was determined.
     false_match
         Share of the images that match a holdout patient, who cannot have been copied.
     equal_match
         Share of the images that match a patient of an equal sample of training.
+    strangers
+        Share of the holdout images that match a training patient.
     controls
         Share of calibration patients all of whose copies are found, by kind of control.
     linked
         Rs: share of training patients to whom an image links, before matches are removed.
     attacks
         The alarm and the vetoes.
+    exposures
+        How many images could be taken for a training patient on another day, by false match rate.
     needed
         Data missing for a verdict.
+    next_steps
+        What would establish the residual, with the numbers of this data set.
     """
 
     state: GateState
@@ -118,12 +131,16 @@ class GateVerdict:
     bound: MatchBound
     terms: GateParameters
     subject: GateSubject
+    plan: DrawPlan
     false_match: Rate
     equal_match: Rate
+    strangers: Rate
     controls: Mapping[str, float]
     linked: Rate
     attacks: Attacks
+    exposures: tuple[Exposure, ...]
     needed: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -132,7 +149,7 @@ class GateVerdict:
 
     @property
     def images(self) -> int:
-        """Number of generated images (n)."""
+        """Number of generated images (N)."""
         return self.bound.images
 
     @property
@@ -142,7 +159,7 @@ class GateVerdict:
 
     @property
     def upper(self) -> float:
-        """One-sided 95 % upper bound of the share of matching images (U)."""
+        """Upper bound of the share of matching images (U)."""
         return self.bound.upper
 
     @property
@@ -162,9 +179,9 @@ class GateVerdict:
 
     def to_json(self) -> str:
         """Return strict JSON: sorted keys, no NaN, no images and no individual scores."""
-        facts = {"format": _FORMAT, "passed": self.passed, "label": self.label, **asdict(self)}
+        facts = {"format": _FORMAT, "passed": self.passed, "label": self.label, "alpha": self.terms.alpha}
         # NaN is not JSON, and strict parsers reject the whole document.
-        return json.dumps(facts, sort_keys=True, allow_nan=False)
+        return json.dumps({**facts, **asdict(self)}, sort_keys=True, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +193,9 @@ class Clause:
     name
         Subject of the clause.
     state
-        ``not_run`` never counts as ``met``; an ``alarm`` is reported but does not change the verdict.
+        ``not_run`` never counts as ``met``; an ``alarm`` is reported but does not change the verdict, nor
+        does
+        what is only ``reported``; ``inconclusive`` counts as the policy says.
     sentence
         The finding, with its numbers.
     """

@@ -10,6 +10,7 @@ planted identifier.
 from __future__ import annotations
 
 import csv
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -305,8 +306,7 @@ def _no_images(export: _Export) -> None:
     first = _PATIENTS[0]
     note = f"Export for research.\nAsk {first.physician} about {first.name}, {first.id}.\n"
     export.write("README.txt", note.encode())
-    # The signature of an OLE file, as Windows writes it for thumbnails.
-    export.write("Thumbs.db", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504))
+    export.write("Thumbs.db", _thumbnails())
     export.write("empty.dcm", b"")
     directory = _dataset()
     directory.FileSetID = "HOSPITAL"
@@ -321,6 +321,17 @@ def _no_images(export: _Export) -> None:
     _file_meta(directory, _DICOMDIR, f"{_ROOT}.0")
     export.add("DICOMDIR", directory)
     export.planted.extend(("README.txt", "file", value) for value in (first.physician, first.name, first.id))
+
+
+def _thumbnails() -> bytes:
+    """Create an OLE file (MS-CFB) with the empty index of thumbnails that Windows writes."""
+    head = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<4H", 0x3E, 3, 0xFFFE, 9)
+    names = ("Root Entry", "Catalog")
+    entries = (
+        name.encode("utf-16-le").ljust(64, b"\0") + struct.pack("<H", 2 * len(name) + 2) for name in names
+    )
+    # The directory is the first sector of 512 bytes after the header.
+    return head.ljust(512, b"\0") + b"".join(entry.ljust(128, b"\0") for entry in entries).ljust(512, b"\0")
 
 
 # -- building objects -----------------------------------------------------------------------

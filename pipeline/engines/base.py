@@ -265,6 +265,7 @@ class LocalEngine:
                 result = self._wait_for_result(future)
             except BrokenProcessPool:
                 # The pool does not report which worker crashed, so every submitted batch is suspect.
+                self._shut_down()
                 waiting = [batch, *(later for later, _ in running)]
                 running.clear()
                 for one in waiting:
@@ -279,12 +280,12 @@ class LocalEngine:
             self._stop.check()
             # Twice, since the first crash may have had another cause, such as memory.
             for attempt in (1, 2):
-                self._shut_down()
                 try:
                     result = self._wait_for_result(self._submit(task, [item]))
                 except BrokenProcessPool:
+                    # A broken pool takes no more work; workers that do not crash are kept for the next item.
+                    self._shut_down()
                     if attempt == 2:
-                        self._shut_down()
                         self._count_crash()
                         yield WorkerCrashed(item)
                     continue

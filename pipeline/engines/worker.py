@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.storage.containers.reader import set_container_folder
 from medsanitize.pipeline.storage.spool import set_spool_folder
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import Context, KnownValue
@@ -41,6 +42,8 @@ class Setup:
         Whether links and review items, which contain PHI, are kept at all.
     search : IdentifierSearch or None
         The identifier search of the audit, once the engine has it.
+    unpacked : Path or None
+        Folder of files from containers; None for a temporary one of each process.
     """
 
     policy: Policy
@@ -48,6 +51,7 @@ class Setup:
     staging: Path | None
     keep_links: bool
     search: IdentifierSearch | None = None
+    unpacked: Path | None = None
 
     def __repr__(self) -> str:
         return "Setup(...)"
@@ -64,11 +68,13 @@ class Worker:
         self.setup = setup
         self.seal = Seal(setup.subkeys)
         set_spool_folder(setup.policy.state)
+        set_container_folder(setup.unpacked, setup.policy.containers.limits)
         self.token = secrets.token_hex(8)
         self._folders: set[str] = set()
         self._links: set[tuple[str, str]] = set()
         self._review_items: set[bytes] = set()
         self._patients: set[bytes] = set()
+        self._demographics: set[tuple[bytes, bytes]] = set()
         self._known: dict[bytes, frozenset[KnownValue]] = {}
 
     def sanitize(self, content: bytes | mmap.mmap, context: Context) -> Sanitized:
@@ -153,6 +159,15 @@ class Worker:
         if len(self._patients) >= _RECENT:
             self._patients.clear()
         self._patients.add(patient)
+        return True
+
+    def is_new_demographics(self, name: tuple[bytes, bytes]) -> bool:
+        """Report whether this worker has not sent what objects state about a patient recently."""
+        if name in self._demographics:
+            return False
+        if len(self._demographics) >= _RECENT:
+            self._demographics.clear()
+        self._demographics.add(name)
         return True
 
     def filter_recently_sent(self, owner: bytes, known: frozenset[KnownValue]) -> frozenset[KnownValue]:

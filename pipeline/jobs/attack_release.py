@@ -47,14 +47,17 @@ class LinkageAttackRequest:
     model: Path | None
     policy: Path | None
     output: Path | None
+    kind: Modality | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """Images with known patients, and what was excluded."""
+    """Images with known patients and stated kinds, and what was excluded."""
 
     paths: tuple[Path, ...]
     patients: tuple[str, ...]
+    kinds: tuple[Modality | None, ...]
+    series: tuple[str, ...]
     excluded: Mapping[str, int]
 
 
@@ -72,13 +75,13 @@ def run_linkage(request: LinkageAttackRequest, progress: Progress, cancellation:
     if request.policy is not None and not is_release(request.release):
         raise UsageError("The guidelines apply to releases only", "Leave out --policy, or name a release")
     policy = None if request.policy is None else _policy_of(request.release, request.policy)
-    ours = _images(request.release, request.labels, request.columns)
+    ours = _images(request, request.release, request.labels)
     # One folder may contain both datasets, each with its own table.
     itself = request.release.resolve() == request.background.resolve() and request.background_labels in (
         None,
         request.labels,
     )
-    theirs = ours if itself else _images(request.background, request.background_labels, request.columns)
+    theirs = ours if itself else _images(request, request.background, request.background_labels)
     found = _attack_images(request, ours, None if itself else theirs, progress, cancellation)
     if policy is not None:
         others, left = None if found.itself else found.worst, found.excluded
@@ -101,19 +104,20 @@ def _policy_of(release: Path, path: Path) -> Policy:
     return policy
 
 
-def _images(path: Path, labels: Path | None, columns: LabelColumns) -> _Images:
+def _images(request: LinkageAttackRequest, path: Path, labels: Path | None) -> _Images:
     """List the images of a release by its manifest, or of a folder by a table."""
     if is_release(path):
-        side = dataset_from_release(path, "release")
-        return _Images(tuple(one.path for one in side.images), tuple(one.patient for one in side.images), {})
+        found = dataset_from_release(path, "release").images
+        patients, count = tuple(one.patient for one in found), len(found)
+        return _Images(tuple(one.path for one in found), patients, (request.kind,) * count, ("",) * count, {})
     table = labels or next((path / name for name in _TABLES if (path / name).is_file()), None)
     if table is None:
         raise UsageError(
             "A folder has no table of its patients",
             "Add a labels.csv, or give a table with --labels or --background-labels",
         )
-    read = read_labels(table, path, columns)
-    return _Images(read.paths, read.patients, read.excluded)
+    read = read_labels(table, path, request.columns).of_kind(request.kind)
+    return _Images(read.paths, read.patients, read.kinds, read.series, read.excluded)
 
 
 def _attack_images(
@@ -129,7 +133,7 @@ def _attack_images(
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
     if request.model is None:
-        model = packaged_retrieval(modality_of(ours.paths))
+        model = packaged_retrieval(modality_of(ours.paths, ours.kinds))
     else:
         model = open_retrieval(request.model)
     sides = [ours] if theirs is None else [ours, theirs]
@@ -164,12 +168,16 @@ def _attack_region(
 ) -> tuple[LinkageAttack, list[DatasetSummary]]:
     """Attack with one region of the images."""
     import numpy as np
-    from medsanitize.verifiers.reid.evaluation.embed import embed_files
+    from medsanitize.verifiers.reid.evaluation.embed import embed_files, middle_slices
     from medsanitize.verifiers.reid.linkage.attack import linkage_attack, pool_similarities
 
     progress.stage(f"{part} images", sum(len(side.paths) for side in sides))
     told = progress_callback(progress, cancellation)
-    embedded = [embed_files(side.paths, [model], part=part, done=told) for side in sides]
+    embedded = [embed_files(one.paths, [model], kinds=one.kinds, part=part, done=told) for one in sides]
+    if model.modality.is_sliced:
+        embedded = [
+            middle_slices(one, side.patients, side.series) for side, one in zip(sides, embedded, strict=True)
+        ]
     people = [
         np.array([numbers[side.patients[place]] for place in one.places])
         for side, one in zip(sides, embedded, strict=True)

@@ -22,6 +22,7 @@ from medsanitize.pipeline.storage.sources import walk
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import NO_PATIENT, TWICE, LabelColumns, read_labels
 from medsanitize.verifiers.reid.overlap.dataset import (
     Dataset,
@@ -71,6 +72,8 @@ class OverlapRequest:
         Target false match rate.
     output
         Folder for pairs, figure and result, which contain PHI; None writes nothing.
+    kind
+        Kind of the images whose header and table state none.
     """
 
     paths: tuple[Path, ...] = ()
@@ -82,6 +85,7 @@ class OverlapRequest:
     calibration: Path | None = None
     target: float = TARGET_FALSE_MATCH
     output: Path | None = None
+    kind: Modality | None = None
 
 
 def run_overlap(
@@ -136,6 +140,7 @@ class IndexRequest:
     columns: LabelColumns
     models: ModelPaths
     output: Path
+    kind: Modality | None = None
 
 
 def run_index(
@@ -154,7 +159,7 @@ def run_index(
     """
     check_extra("verify")
     models = open_models(request.models)
-    side = open_dataset(request.path, "The dataset", request.labels, request.columns)
+    side = open_dataset(request.path, "The dataset", request.labels, request.columns).of_kind(request.kind)
     _require_outside(request.output, request.path)
     with create_fingerprint_index(request.output) as folder:
         with LocalEngine(FingerprintWorkers(request.models), workers, cancellation) as engine:
@@ -168,12 +173,13 @@ def run_index(
 
 def _open_datasets(request: OverlapRequest, models: Models) -> tuple[Dataset | DatasetFingerprint, ...]:
     if request.table is not None and request.images is not None:
-        return datasets_from_splits(request.table, request.images, request.columns)
+        splits = datasets_from_splits(request.table, request.images, request.columns)
+        return tuple(one.of_kind(request.kind) for one in splits)
     titles = map(chr, range(ord("A"), ord("A") + len(request.paths)))
     return tuple(
         load_fingerprint_index(path, title, models)
         if labels is None and is_fingerprint_index(path)
-        else open_dataset(path, title, labels, request.columns)
+        else open_dataset(path, title, labels, request.columns).of_kind(request.kind)
         for path, title, labels in zip(request.paths, titles, request.labels, strict=True)
     )
 
@@ -241,10 +247,11 @@ def open_dataset(path: Path, title: str, labels: Path | None, columns: LabelColu
 def _folder(root: Path, title: str, labels: Path | None, columns: LabelColumns) -> Dataset:
     """List every file of a folder; which ones are images is decided when they are read."""
     unread: Counter[str] = Counter()
-    patients: dict[Path, str] = {}
+    rows_by_path: dict[Path, tuple[str, Modality | None, str]] = {}
     if labels is not None:
         table = read_labels(labels, root, columns)
-        patients = dict(zip(table.paths, table.patients, strict=True))
+        rows = zip(table.patients, table.kinds, table.series, strict=True)
+        rows_by_path = dict(zip(table.paths, rows, strict=True))
         unread.update({why: count for why, count in table.excluded.items() if why not in _HARMLESS_PROBLEMS})
     home = Path(os.path.realpath(root))
     images = []
@@ -254,5 +261,7 @@ def _folder(root: Path, title: str, labels: Path | None, columns: LabelColumns) 
             continue
         path = Path(os.fsdecode(found.path))
         parts = tuple(Path(os.fsdecode(part.path)) for part in found.parts)
-        images.append(ImageFile(path, path.relative_to(home).as_posix(), patients.get(path, ""), parts))
+        patient, kind, series = rows_by_path.get(path, ("", None, ""))
+        name = path.relative_to(home).as_posix()
+        images.append(ImageFile(path, name, patient, parts, kind=kind, series=series))
     return Dataset(title, tuple(images), dict(unread))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels, read_labels
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class EvaluationRequest:
     verifier: Path | None
     target: float
     output: Path | None
+    kind: Modality | None = None
 
 
 def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation: Cancellation) -> Evaluation:
@@ -53,8 +55,8 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation:
     """
     check_extra("verify")
 
-    labels = read_labels(request.labels, request.images, request.columns, request.split)
-    from medsanitize.verifiers.reid.evaluation.embed import embed_files, modality_of
+    labels = read_labels(request.labels, request.images, request.columns, request.split).of_kind(request.kind)
+    from medsanitize.verifiers.reid.evaluation.embed import embed_files, middle_slices, modality_of
     from medsanitize.verifiers.reid.evaluation.evaluate import evaluate
     from medsanitize.verifiers.reid.evaluation.score_matrix import distance_scores, verifier_scores
     from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
@@ -62,13 +64,16 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation:
 
     verifier = None if request.verifier is None else open_verification(request.verifier)
     if request.model is None:
-        retrieval = packaged_retrieval(modality_of(labels.paths) if verifier is None else verifier.modality)
+        modality = modality_of(labels.paths, labels.kinds) if verifier is None else verifier.modality
+        retrieval = packaged_retrieval(modality)
     else:
         retrieval = open_retrieval(request.model)
     progress.stage("embedding", len(labels))
     encoders = [retrieval] if verifier is None else [retrieval, verifier]
     told = progress_callback(progress, cancellation)
-    embedded = embed_files(labels.paths, encoders, done=told)
+    embedded = embed_files(labels.paths, encoders, kinds=labels.kinds, done=told)
+    if retrieval.modality.is_sliced:
+        embedded = middle_slices(embedded, labels.patients, labels.series)
     scores = None
     if verifier is not None:
         progress.stage("scoring pairs", len(embedded.places) * (len(embedded.places) - 1) // 2)
@@ -146,7 +151,7 @@ def _distinct_exposures(labels: Labels) -> list[int]:
     from medsanitize.verifiers.reid.images.read import read_image
     from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates, perceptual_hash
 
-    prints = [perceptual_hash(read_image(path).pixels) for path in labels.paths]
+    prints = [perceptual_hash(read_image(path, kind=kind).pixels) for path, kind in _stated(labels)]
     known = [place for place, found in enumerate(prints) if found is not None]
     joined = np.frombuffer(b"".join(found for found in prints if found is not None), np.uint8)
     bits = joined.reshape(len(known), BITS // 8)
@@ -157,6 +162,10 @@ def _distinct_exposures(labels: Labels) -> list[int]:
         if i != j and labels.patients[known[i]] == labels.patients[known[j]]
     }
     return [place for place in range(len(labels)) if place not in copies]
+
+
+def _stated(labels: Labels) -> Iterator[tuple[Path, Modality | None]]:
+    return zip(labels.paths, labels.kinds, strict=True)
 
 
 def _write(output: Path, found: Evaluation) -> None:

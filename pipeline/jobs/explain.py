@@ -63,9 +63,10 @@ def run_explain(request: ExplanationRequest, progress: Progress, cancellation: C
     from medsanitize.generators.explain.explain import explain
     from medsanitize.generators.explain.explain_embeddings import embed_catalog
     from medsanitize.generators.explain.explanation_report import explanation_page
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.images.read import read_image
 
-    image = read_image(request.image)
+    image = read_image(request.image, kind=Modality.RADIOGRAPH)
     model = _open(request.model)
     progress.stage("verify catalog", None)
     catalog = read_catalog(request.catalog, everything=request.everything)
@@ -89,6 +90,7 @@ def run_ranking(
     from medsanitize.generators.explain.explain_embeddings import embed_catalog
     from medsanitize.generators.explain.explanation_report import ranking_page
     from medsanitize.generators.explain.relevance_judgments import rank, read_judgments
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.images.read import read_image
 
     judgments = read_judgments(table)
@@ -99,7 +101,7 @@ def run_ranking(
         raise UsageError(
             "An image of the judgments is not in the folder", "Pass the folder of the files in the table"
         )
-    images = [read_image(file) for file in files]
+    images = [read_image(file, kind=Modality.RADIOGRAPH) for file in files]
     model = _open(request.model)
     progress.stage("verify catalog", None)
     objects = judgments.objects()

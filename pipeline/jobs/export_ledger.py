@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.jobs.private_csv import write_private_csv
 from medsanitize.pipeline.resume import scope_of
 from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
 from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages.dicomdirs import missing_paths
 from medsanitize.pipeline.state.database import State, translated_errors
+from medsanitize.pipeline.state.objects import accounted_files
 from medsanitize.pipeline.state.sanitized import links
+from medsanitize.pipeline.storage.containers.address import shown
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
-from medsanitize.release.atomic_io import storage_errors
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 if TYPE_CHECKING:
@@ -24,8 +27,13 @@ if TYPE_CHECKING:
 
 
 @translated_errors()
-def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -> dict[str, int]:
-    """Write the ledger as CSV files of mode 0600, columns ``id_old,id_new``, sorted by the new ID.
+def export_ledger(
+    policy: Policy, *, uids: Path | None, patients: Path | None, files: Path | None = None
+) -> dict[str, int]:
+    """Write the ledger as CSV files of mode 0600.
+
+    UIDs and patients have the columns ``id_old,id_new``, sorted by the new ID; files have
+    ``path,kind,outcome,rule``.
 
     Parameters
     ----------
@@ -33,6 +41,9 @@ def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -
         The policy of the release.
     uids, patients : Path or None
         New files for UIDs and patient IDs.
+    files : Path or None
+        New file for the account: one row per file of the inputs, and one per file that a DICOMDIR lists and
+        that is missing.
 
     Returns
     -------
@@ -58,7 +69,11 @@ def export_ledger(policy: Policy, *, uids: Path | None, patients: Path | None) -
         counts = {}
         for name, target, flag in (("uids", uids, 0), ("patients", patients, 1)):
             if target is not None:
-                counts[name] = _write(state, target, flag)
+                pairs = {(new, old) for old, new in links(state, patients=bool(flag))}
+                rows = [(old, new) for new, old in sorted(pairs)]
+                counts[name] = write_private_csv(target, ("id_old", "id_new"), rows)
+        if files is not None:
+            counts["files"] = write_private_csv(files, ("path", "kind", "outcome", "rule"), _account(state))
         return counts
     finally:
         state.close()
@@ -78,26 +93,33 @@ def open_for_reading(policy: Policy) -> State:
     return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
 
 
-def _write(state: State, target: Path, patients: int) -> int:
-    pairs = {(new, old) for old, new in links(state, patients=bool(patients))}
-    with storage_errors():
-        try:
-            # O_EXCL and 0600: the ledger never replaces a file, and only its owner can read it.
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            raise UsageError("A file of this name exists", "Name another file") from None
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(("id_old", "id_new"))
-            writer.writerows((old, new) for new, old in sorted(pairs))
-    return len(pairs)
+def _account(state: State) -> Iterator[tuple[str, ...]]:
+    """Yield a row for every file of the inputs, then for every file that is listed and missing."""
+    for path, kind, outcome, rule in accounted_files(state):
+        yield os.fsdecode(shown(path)), kind, outcome, rule
+    for path in missing_paths(state):
+        yield os.fsdecode(path), "", "missing", "listed-but-missing"
 
 
 @translated_errors()
 def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
-    """Audit a release in a folder or a store; with a policy, search for all identifiers in its state."""
+    """Audit a release in a folder or a store; with a policy, search for all identifiers in its state.
+
+    Findings that a person judged to be chance before the release was published are left out.
+
+    Raises
+    ------
+    EnvironmentFailure
+        The disk of the state failed, or another process has locked it; the command can be repeated.
+    IntegrityError
+        The state is damaged.
+    UsageError
+        There is no release, or no state of this policy.
+    """
     from medsanitize.pipeline.stages.audit import build_search, private_creators, searched_never_words
+    from medsanitize.pipeline.state.excerpts import chance_findings
     from medsanitize.pipeline.storage.open_store import is_in_store
+    from medsanitize.verifiers.leaks.audit import without_findings
 
     if not is_in_store(release) and not Path(release).is_dir():
         raise UsageError(
@@ -108,7 +130,9 @@ def audit_with_state(release: str, policy: Policy | None) -> ReleaseAudit:
     state = open_for_reading(policy)
     try:
         search = build_search(state, policy.dicom.options, searched_never_words(policy))
-        return _audited(release, search, private_creators(policy.dicom))
+        found = _audited(release, search, private_creators(policy.dicom))
+        # The digest of each file is checked as well, so these are the bytes that a person saw.
+        return without_findings(found, chance_findings(state))
     finally:
         state.close()
 

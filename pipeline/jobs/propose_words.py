@@ -25,8 +25,9 @@ from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.batch_plan import cost_weights, large_cost, plan_batches
 from medsanitize.pipeline.stages.inventory import take_inventory
-from medsanitize.pipeline.stages.resolve import Job, jobs, read_excluded, resolve
+from medsanitize.pipeline.stages.resolve import Job, jobs, read_excluded, read_identities, resolve
 from medsanitize.pipeline.state.database import State, translated_errors
+from medsanitize.pipeline.state.identities import join_identities
 from medsanitize.pipeline.state.objects import count_pending
 from medsanitize.pipeline.state.pending_objects import CostWeights, pending_cost
 from medsanitize.pipeline.storage.local import pinned_inputs, require_not_empty
@@ -114,6 +115,7 @@ def propose_words(
     check_extras(policy)
     check_pacs(policy.inputs)
     read_excluded(policy.exclude)
+    read_identities(policy.identities)
     require_reachable(policy.inputs)
     preflight.check_paths(policy.inputs, workspace)
     paths = draft_paths(workspace)
@@ -128,7 +130,7 @@ def propose_words(
         with pinned_inputs(inputs), open_engine(setup, workers, cancellation, inputs) as engine:
             progress.stage("inventory", None)
             take_inventory(state, policy.inputs, engine, progress.advance)
-            resolve(state, policy.exclude)
+            resolve(state, policy.exclude, join_identities(read_identities(policy.identities)))
             progress.stage("words", count_pending(state))
             _read_texts(state, engine, cost_weights(policy), counts, progress.advance)
     finally:

@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +31,7 @@ from medsanitize.pipeline.synthesis.draw import (
 )
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, ReferenceTable, reference_splits
 from medsanitize.pipeline.synthesis.synthesize_stage import open_verifiers, training_digests_of
+from medsanitize.pipeline.synthesis.tries import Try, TryRecord, draw_digest, marks_of
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
@@ -40,16 +41,24 @@ from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.export.provenance import Form, SyntheticProvenance
+    from medsanitize.generators.privacy_gate.gate import PrivacyGate
+    from medsanitize.generators.privacy_gate.parameters import GateParameters
+    from medsanitize.generators.privacy_gate.verdict import GateState
     from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.html.page import Section
 
 IMAGES: Final = "images"
+UNVETTED: Final = "unvetted"
+"""Folder of images that did not pass the gate, and part of the name of each of their files."""
 RESULT: Final = "verdict.json"
 PAGE: Final = "synthesis.html"
 LABELS: Final = "labels.csv"
+TRIES: Final = ".tries"
+"""Ending of the record of tries beside the table of reference images."""
 _SAMPLE_FOLDER: Final = ".drawn"
 _CONTACT_SHEET: Final = "samples.png"
 _SHEET_IMAGES: Final = 64
+_NOT_SAMPLED: Final = "No image was sampled."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,8 +75,12 @@ class SynthesisRequest:
         Number of images; the same number per class, or the shares of the training images.
     seed
         Random seed.
-    bound
-        Largest acceptable upper bound of the match rate.
+    residual, inconclusive, reidentification
+        Parameters of the gate; see `medsanitize.generators.privacy_gate.parameters.GateParameters`.
+    unvetted
+        Whether to write images also if the gate does not pass, marked as not vetted.
+    tries
+        The record of tries; by default beside the table of reference images.
     form, device, output
         File format of the images, device of the generator, and output folder, which will contain PHI.
     """
@@ -79,7 +92,11 @@ class SynthesisRequest:
     count: int
     balanced: bool
     seed: int
-    bound: float
+    residual: float
+    inconclusive: bool
+    reidentification: float | None
+    unvetted: bool
+    tries: Path | None
     form: Form
     device: str
     output: Path
@@ -89,30 +106,68 @@ class SynthesisRequest:
 class Synthesis:
     """The result of a synthesis.
 
-    ``traced``: the generator's folder states that it was trained on exactly the training images.
+    Attributes
+    ----------
+    drawn
+        The sampled images and their verdict; None if nothing was sampled because no image could have passed.
+    said
+        The statement on the verdict, line by line.
+    needed
+        Data missing for a verdict.
+    wanted, classes
+        Requested images by class, and the classes.
+    excluded
+        Excluded rows of the table, by reason.
+    traced
+        Whether the generator's folder states that it was trained on exactly the training images.
+    written, vetted
+        Images written, and whether the gate passed them.
+    measured
+        Quality.
     """
 
-    drawn: SamplingResult
+    drawn: SamplingResult | None
+    said: tuple[str, ...]
+    needed: tuple[str, ...]
+    wanted: tuple[int, ...]
     classes: tuple[str, ...]
     excluded: Mapping[str, int]
     traced: bool
     written: int
     measured: QualityResult
 
+    @property
+    def state(self) -> GateState:
+        """Verdict of the gate."""
+        return self.drawn.judged.verdict.state if self.drawn else "insufficient_data"
+
+    @property
+    def vetted(self) -> bool:
+        """Whether the gate passed the images that are written."""
+        return self.state == "passed"
+
+    @property
+    def shortfall(self) -> int:
+        """Number of requested images that are missing."""
+        return sum(self.wanted) - self.written
+
     def facts(self) -> dict[str, Any]:
         """Return verdict, counts and quality as plain data, without patients."""
         drawn, measured = self.drawn, self.measured
         of = "all that were drawn" if measured.of_all else "written"
+        undrawn = {"state": self.state, "passed": False, "label": "", "needed": list(self.needed)}
         return {
-            "verdict": json.loads(drawn.judged.verdict.to_json()),
-            "requested": sum(drawn.wanted),
-            "by_class": dict(zip(self.classes or ("",), drawn.wanted, strict=True)),
-            "judged": len(drawn.first),
-            "removed": int((~drawn.judged.kept).sum()),
-            "drawn_again": drawn.again,
-            "removed_again": drawn.refused,
-            "shortfall": drawn.shortfall,
+            "verdict": json.loads(drawn.judged.verdict.to_json()) if drawn else undrawn,
+            "statement": list(self.said),
+            "requested": sum(self.wanted),
+            "by_class": dict(zip(self.classes or ("",), self.wanted, strict=True)),
+            "judged": len(drawn.first) if drawn else 0,
+            "removed": int((~drawn.judged.kept).sum()) if drawn else 0,
+            "drawn_again": drawn.again if drawn else 0,
+            "removed_again": drawn.refused if drawn else 0,
+            "shortfall": self.shortfall,
             "written": self.written,
+            "vetted": self.vetted,
             "training_images_confirmed": self.traced,
             "excluded": dict(self.excluded),
             "quality": measured.quality.to_json() if measured.quality else None,
@@ -151,20 +206,20 @@ def run_synthesize(
     """
     check_extra("generate")
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
-    from medsanitize.generators.export.provenance import seed_of
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
-    from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
+    from medsanitize.generators.privacy_gate.statement import statement, undrawn
+    from medsanitize.generators.quality.evaluate import QualityResult
 
     _check_output(request.output)
     generator, training = open_generator_once(request.model, request.device), training_of(request.model)
     finds, scores = open_verifiers(request.retrieval, request.verifier)
-    # More images than requested if the bound needs them: zero matches among n bound the rate by about 3/n.
-    images = max(request.count, images_needed(request.bound))
     # Checked before hours of sampling.
-    require_memory(images, generator, finds, scores)
+    require_memory(request.count, generator, finds, scores)
     seen = training_digests_of(request.retrieval, request.verifier)
     sides = reference_splits(request.table, generator, training, seen, progress, cancellation)
     wanted = _counts_per_class(request, generator, sides)
+    record = TryRecord(record_of(request.tries, request.table.table), None)
+    judged = _try_of(request, (generator.digest, finds.digest, scores.digest), sides, wanted)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -172,26 +227,96 @@ def run_synthesize(
         generator,
         finds,
         scores,
-        images=images,
-        terms=GateParameters(most=request.bound),
+        images=request.count,
+        terms=replace(_terms(request), attempt=record.number(judged)),
         progress=progress,
         cancellation=cancellation,
     )
-    keys = _keys(request.seed)
-    with LocalEngine(SamplerWorkers(request.model, request.device), workers, cancellation) as engine:
-        progress.stage("draw", images)
-        store = FolderSampleStore(request.output / _SAMPLE_FOLDER)
-        sampler = worker_sampler(engine, sample_batch, generator, store, progress.advance)
-        drawn = sample_images(
-            wanted, gate, sampler, partial(seed_of, keys, generator.digest), most=request.bound
-        )
-    measured = measure_quality(drawn, sides.holdout, generator, progress, cancellation, nearest=True)
-    written = _write_images(request, drawn, generator, keys)
     learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1
-    found = Synthesis(drawn, generator.classes, sides.excluded, traced, written, measured)
-    _write(request, found, generator, sides)
+    if gate.needed and not request.unvetted:
+        said, nothing = undrawn(gate.subject, gate.needed), QualityResult(None, _NOT_SAMPLED, of_all=True)
+        found = Synthesis(
+            None, said, gate.needed, tuple(wanted), generator.classes, sides.excluded, traced, 0, nothing
+        )
+        write_atomic(request.output / RESULT, document_json(found.facts()))
+        return found
+    # Before any image is judged, also if none can pass: whoever sees the matches could choose among draws.
+    record.add(judged, gate.terms.attempt)
+    drawn = _draw(request, gate, generator, wanted, progress, cancellation, workers=workers)
+    measured = measure_quality(drawn, sides.holdout, generator, progress, cancellation, nearest=True)
+    written = _write_images(request, drawn, generator, _keys(request.seed))
+    verdict = drawn.judged.verdict
+    said = (*statement(verdict), _recorded(record, judged))
+    found = Synthesis(
+        drawn,
+        said,
+        verdict.needed,
+        tuple(wanted),
+        generator.classes,
+        sides.excluded,
+        traced,
+        written,
+        measured,
+    )
+    _write(request, drawn, found, generator, sides)
     return found
+
+
+def record_of(chosen: Path | None, table: Path) -> Path:
+    """Return the file of tries: the chosen one, or one beside the table, which stays with the holder."""
+    return chosen or table.with_name(f"{table.name}{TRIES}")
+
+
+def _recorded(record: TryRecord, judged: Try) -> str:
+    place, digest = record.entry(judged)
+    # A deleted record begins again: whoever compares verdicts sees it.
+    begun = ", which begins with it" if place == 1 else ""
+    return f"This draw is entry {place:,} of the record of tries{begun}; digest of the entry: {digest}."
+
+
+def _terms(request: SynthesisRequest) -> GateParameters:
+    from medsanitize.generators.privacy_gate.parameters import GateParameters
+
+    return GateParameters(
+        residual=request.residual,
+        inconclusive=request.inconclusive,
+        reidentification=request.reidentification,
+    )
+
+
+def _try_of(
+    request: SynthesisRequest, models: Sequence[str], sides: ReferenceSplits, wanted: Sequence[int]
+) -> Try:
+    """Return the try of this call; the same call has the same, whatever its output folder and workers."""
+    facts = {
+        "digests": [*models, *sides.digests],
+        "seed": request.seed,
+        "wanted": list(wanted),
+        "terms": asdict(_terms(request)),
+    }
+    return Try(draw_digest(facts), marks_of(sides.patients, sides.files, None))
+
+
+def _draw(
+    request: SynthesisRequest,
+    gate: PrivacyGate,
+    generator: Generator,
+    wanted: Sequence[int],
+    progress: Progress,
+    cancellation: Cancellation,
+    *,
+    workers: int,
+) -> SamplingResult:
+    from medsanitize.generators.export.provenance import seed_of
+
+    planned = max(request.count, 0 if gate.needed else gate.plan.images)
+    require_memory(planned, generator, gate.verifiers.retrieval, gate.verifiers.verification)
+    with LocalEngine(SamplerWorkers(request.model, request.device), workers, cancellation) as engine:
+        progress.stage("draw", planned)
+        store = FolderSampleStore(request.output / _SAMPLE_FOLDER)
+        sampler = worker_sampler(engine, sample_batch, generator, store, progress.advance)
+        return sample_images(wanted, gate, sampler, partial(seed_of, _keys(request.seed), generator.digest))
 
 
 def _keys(seed: int) -> SubKeys:
@@ -221,31 +346,37 @@ def _counts_per_class(request: SynthesisRequest, generator: Generator, sides: Re
 def _write_images(
     request: SynthesisRequest, drawn: SamplingResult, generator: Generator, keys: SubKeys
 ) -> int:
-    """Write the images, unless the gate failed; if it was inconclusive, each image states so."""
+    """Write the images that passed the gate; others only on request, and marked wherever there is room."""
     from medsanitize.generators.export.provenance import SyntheticProvenance
     from medsanitize.generators.export.synthesis_report import montage
 
     verdict = drawn.judged.verdict
-    # No image of a failed gate may leave the program.
-    if verdict.state == "failed":
+    # Nothing may leave the program that a policy would not release, unless its holder asks for it.
+    if not verdict.passed and not request.unvetted:
         return 0
     # A bound is stated only if the gate established it.
-    bound = float(verdict.upper) if verdict.passed else None
-    classes = generator.classes or ("",)
-    folder = request.output / IMAGES
+    bound, residual = (float(verdict.upper), float(verdict.residual)) if verdict.passed else (None, None)
+    classes, place = generator.classes or ("",), IMAGES if verdict.passed else UNVETTED
+    mark = "" if verdict.passed else f".{UNVETTED}"
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(("file", "label"))
     for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
-        said = SyntheticProvenance(classes[one.label], generator.digest, verdict.state, bound, __version__)
+        said = SyntheticProvenance(
+            classes[one.label], generator.digest, verdict.state, bound, __version__, residual
+        )
         names = _image_files(request.form, image, keys, said, one)
         for suffix, data in names.items():
-            write_atomic(folder / f"{number:06d}{suffix}", data)
-        rows.writerow((f"{IMAGES}/{number:06d}{next(iter(names))}", said.label))
-    write_atomic(request.output / LABELS, table.getvalue().encode("utf-8"))
+            write_atomic(request.output / place / f"{number:06d}{mark}{suffix}", data)
+        rows.writerow((f"{place}/{number:06d}{mark}{next(iter(names))}", said.label))
+    write_atomic(_marked(request.output / LABELS, mark), table.getvalue().encode("utf-8"))
     if len(drawn.pixels):
-        write_atomic(request.output / _CONTACT_SHEET, montage(drawn.pixels[:_SHEET_IMAGES]))
+        write_atomic(_marked(request.output / _CONTACT_SHEET, mark), montage(drawn.pixels[:_SHEET_IMAGES]))
     return len(drawn.chosen)
+
+
+def _marked(path: Path, mark: str) -> Path:
+    return path.with_name(f"{path.stem}{mark}{path.suffix}")
 
 
 def _image_files(
@@ -261,10 +392,15 @@ def _image_files(
     return {".dcm": dicom_object(image, names, said, form)}
 
 
-def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, sides: ReferenceSplits) -> None:
+def _write(
+    request: SynthesisRequest,
+    drawn: SamplingResult,
+    found: Synthesis,
+    generator: Generator,
+    sides: ReferenceSplits,
+) -> None:
     from medsanitize.generators.export.synthesis_report import ReportData, holder_page
 
-    drawn = found.drawn
     names = [generator.classes[one.label] if generator.classes else "" for one in drawn.first]
     shown = ReportData(
         "Synthetic images",
@@ -287,6 +423,7 @@ def _write(request: SynthesisRequest, found: Synthesis, generator: Generator, si
 def _more(found: Synthesis) -> tuple[Section, ...]:
     from medsanitize.generators.quality.evaluate import figures_section
 
-    section = figures_section(found.measured, "those that were written")
+    whose = "those that were written" if found.written else "those that matched nobody; none is written"
+    section = figures_section(found.measured, whose)
     beside = found.measured.beside
     return (section,) if beside is None else (section, beside)

@@ -198,5 +198,6 @@ def _gates(console: Console, result: RunResult) -> None:
     console.print("[bold]Gates[/]")
     table = Table(show_header=False, box=None)
     for gate in result.gates:
-        table.add_row(f"[{_COLORS[gate.result]}]{gate.result.replace('_', ' ')}[/]", gate.name, gate.detail)
+        verdict = f"[{_COLORS[gate.result]}]{gate.result.replace('_', ' ')}[/]"
+        table.add_row(verdict, gate.name, f"looked at {gate.scope}" if gate.scope else "", gate.detail)
     console.print(table)

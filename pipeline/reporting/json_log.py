@@ -36,7 +36,8 @@ def log_result(result: RunResult) -> None:
     """Log the gates of a finished run, and its ending."""
     for gate in result.gates:
         level = _GATE_LEVELS.get(gate.result, "info")
-        log_line("gate", level, gate=gate.name, result=gate.result, detail=gate.detail)
+        facts = {"looked_at": gate.looked_at, "concerned": gate.concerned, "unit": gate.unit}
+        log_line("gate", level, gate=gate.name, result=gate.result, detail=gate.detail, **facts)
     log_line(
         "ending",
         _EXIT_LEVELS.get(int(result.exit_code), "error"),

@@ -23,6 +23,10 @@ _PIXELS = (
     "Export it from the archive again. If the copy is quarantined as well, leave it out.",
 )
 _REVIEW = ("A reviewer quarantined it.", "No action: it is not part of this release.")
+_VOLUME = (
+    "It is a volume in a format that this version does not read.",
+    "Export the DICOM series. If it may be missing from the release, add its kind to ignore in the policy.",
+)
 _EXACT = {
     "review": _REVIEW,
     "refused-in-review": _REVIEW,
@@ -37,6 +41,14 @@ _EXACT = {
     "burned-in-text-unread": (
         "A large part of its pixels looks like text that the reader cannot read.",
         "Look at it. Blank the text with a region in the policy, or leave it out.",
+    ),
+    "handwriting-unread": (
+        "It is a digitized film, a scan or a drawing, and handwriting on it cannot be read.",
+        "Look at it. To decide on each such image in the review, set pixels: handwriting: review.",
+    ),
+    "drawn-text": (
+        "Lines of its graphic annotations look like text that somebody wrote or drew.",
+        "Look at it. Remove the annotations in the archive, or leave it out.",
     ),
     "device-region-too-large": (
         "The regions into which its device is known to write text take more than 40 % of the image.",
@@ -53,6 +65,10 @@ _EXACT = {
     "slide-outside-run": (
         "It is a whole-slide image; only a run can audit it against all files of its source.",
         "Release it with medsanitize run.",
+    ),
+    "identifier-in-pixels": (
+        "The audit found a known name or number in its pixel data: left over, or the same bytes by chance.",
+        "Look at it with medsanitize review. If it is chance, say so there; else leave the object out.",
     ),
     "pixels-undecodable": _PIXELS,
     "pixels-not-rewritten": (
@@ -75,8 +91,8 @@ _EXACT = {
         "Find out in the archive whose study it is, correct it, and export it again.",
     ),
     "sop-instance-conflict": (
-        "Another object with the same SOP Instance UID has different content.",
-        "Find out which one is right, and leave the others out.",
+        "Another object with the same SOP Instance UID has different content, or belongs to another patient.",
+        "Find out which one is right, and leave the others out. See deduplicate.one_uid.",
     ),
     "changed-since-inventory": (
         "The file changed while the run was active.",
@@ -85,6 +101,88 @@ _EXACT = {
     "unreadable": (
         "The file cannot be read as an image.",
         "Check its permissions, and whether it is an image.",
+    ),
+    "dicomdir-unreadable": (
+        "The DICOMDIR cannot be read, so that it is unknown which files should be there.",
+        "Copy the medium again. If that does not help, check that all of its files are in the inputs.",
+    ),
+    "listed-but-missing": (
+        "A DICOMDIR lists the file, and it is not in the inputs.",
+        "Copy it from the medium, or export it from the archive again.",
+    ),
+    "container": (
+        "The policy leaves archives and disk images closed.",
+        "To open them, set containers: action: open in the policy.",
+    ),
+    "container-outside-run": (
+        "It is an archive, a compressed file or a disk image, which only a run opens.",
+        "Unpack it, or release it with medsanitize run.",
+    ),
+    "container-extra-missing": (
+        "It is a 7z archive, a disk image or a file compressed by Zstandard, and the extra that opens it is"
+        " missing.",
+        "Install it with: pip install 'medsanitize[containers]'.",
+    ),
+    "container-too-large": (
+        "Its files exceed the size, or the ratio to its own size, that the policy allows.",
+        "If it is genuine, raise containers.limits.bytes or containers.limits.ratio in the policy.",
+    ),
+    "container-too-many-members": (
+        "It contains more files than the policy allows.",
+        "If it is genuine, raise containers.limits.members in the policy.",
+    ),
+    "container-too-deep": (
+        "It is in more containers than the policy allows.",
+        "Unpack the outer one, or raise containers.limits.depth in the policy.",
+    ),
+    "container-damaged": (
+        "Its structure is damaged, or it hides files, so that not all of its files can be accounted for.",
+        "Create or copy it again, or unpack it with another tool.",
+    ),
+    "container-encrypted": ("It is encrypted.", "Decrypt it, or leave it out."),
+    "member-encrypted": (
+        "It is encrypted in its archive.",
+        "Decrypt the archive, or leave it out.",
+    ),
+    "member-damaged": (
+        "Its content does not match the checksum in its archive, or ends early.",
+        "Create or copy the archive again.",
+    ),
+    "member-link": (
+        "It is a link in an archive; links are not followed.",
+        "Put the file itself into the archive, or leave it out.",
+    ),
+    "member-special": ("It is a device or a pipe in an archive.", "Leave it out."),
+    "member-name-unsafe": (
+        "Its name in an archive leads out of the archive.",
+        "Create the archive again with relative names, or leave it out.",
+    ),
+    "member-name-twice": (
+        "Its archive contains several files of this name; which is right is unknown.",
+        "Unpack the archive, and give each file a name of its own.",
+    ),
+    "member-not-supported": (
+        "It is stored in its archive in a way that cannot be read.",
+        "Unpack the archive with another tool.",
+    ),
+    "other-file:link": (
+        "It is a symbolic link; links are not followed.",
+        "Put the file itself into the inputs, or let the policy leave out links (ignore: [link]).",
+    ),
+    "other-file:special": (
+        "It is a pipe, a socket or a device, which is never opened.",
+        "Leave it out, or let the policy do so (ignore: [special]).",
+    ),
+    "other-file:dicomdir": (
+        "The policy does not leave out DICOMDIRs.",
+        "Set ignore: [dicomdir] in the policy.",
+    ),
+    "other-file:nifti": _VOLUME,
+    "other-file:nrrd": _VOLUME,
+    "other-file:metaimage": _VOLUME,
+    "other-file:unknown": (
+        "Its content is of no known kind.",
+        "Find out what it is. If it may be missing from the release, set ignore: [unknown] in the policy.",
     ),
     "not-dicom": (
         "The file is not a DICOM file.",
@@ -121,6 +219,10 @@ _EXACT = {
     "slide": (
         "The policy leaves out whole-slide images.",
         "To clean them, set wsi: action: clean in the policy.",
+    ),
+    "slide-not-supported": (
+        "No module of this version reads its slide format, such as Olympus VSI or a slide without tiles.",
+        "Convert it to tiled OME-TIFF, as Bio-Formats does (bfconvert -tilex 512 -tiley 512), or to DICOM.",
     ),
     "slide-picture-unknown": (
         "The instance of a slide does not state whether it shows tissue, the label or the whole glass.",
@@ -173,6 +275,18 @@ _EXACT = {
         "A worker process crashed twice while processing it.",
         "Export it from the archive again. If the copy is quarantined as well, leave it out.",
     ),
+    "decoder-crashed": (
+        "A decoder crashed twice on its pixels.",
+        "Export it from the archive again, or convert it to another transfer syntax. Otherwise leave it out.",
+    ),
+    "introduced-error": (
+        "dciodvfy finds an error in the released object that its source has not.",
+        "Leave it out, and report the SOP class and the error, which audit.json in the state folder names.",
+    ),
+    "pixels-differ": (
+        "A foreign reader decodes other pixels than those of the source.",
+        "Leave it out, and report the rule and the transfer syntax.",
+    ),
     "internal-error": (
         "medsanitize failed while processing it.",
         "Leave it out, and report the rule and the kind of object.",
@@ -209,6 +323,10 @@ _SUFFIXES = {
     "-syntax": _PIXELS,
 }
 _PREFIXES = {
+    "other-file:": (
+        "It is no image; the kind of its content follows the colon.",
+        "If files of this kind may be missing from the release, add the kind to ignore in the policy.",
+    ),
     "audit:": (
         "After cleaning, the audit found data in it that must not be released.",
         "Leave it out, and report the rule and the kind of object.",
@@ -219,7 +337,6 @@ _PREFIXES = {
     "too-": _LIMIT,
     "slide-": _FORM,
     "pixel": _PIXELS,
-    "more-pixels": _PIXELS,
     "bits-": _PIXELS,
     "high-bit": _PIXELS,
 }

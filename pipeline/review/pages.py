@@ -23,9 +23,12 @@ from medsanitize.pipeline.review.review_decisions import (
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
 from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages.dicomdirs import missing_paths
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.decisions import sampled_object
+from medsanitize.pipeline.state.excerpts import OpenExcerpt, undecided_excerpts
 from medsanitize.pipeline.state.findings import finding_groups
+from medsanitize.pipeline.state.listed_files import count_listed
 from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import quarantined_sources
 from medsanitize.pipeline.state.result_types import PendingReview
@@ -36,10 +39,18 @@ from medsanitize.pipeline.state.review_queue import (
     undecided_items,
 )
 from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
+from medsanitize.pipeline.storage.containers.address import shown as shown_path
 from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.release.review import QuarantineEntry, ReviewCard, ReviewPage, data_uri, render_review_page
+from medsanitize.release.review import (
+    PictureSource,
+    QuarantineEntry,
+    ReviewCard,
+    ReviewPage,
+    data_uri,
+    render_review_page,
+)
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.result import ReviewItem
 
@@ -50,11 +61,21 @@ MAX_CHARACTERS = 10 * 2**20
 # Maximum number of pages at once; further items follow when these are decided.
 MAX_PAGES = 20
 _MAX_QUARANTINE_ENTRIES = 1_000
+_MISSING = "listed-but-missing"
 _CHOICES = (
     ("blank", "Blank or cut it"),
     ("keep", "Keep it unchanged"),
     ("quarantine", "Quarantine it"),
 )
+_ROWS, _COLUMNS = "(0028,0010)", "(0028,0011)"
+# Fields of a region in the policy, and the attributes with which they are compared.
+_REGION_ATTRIBUTES = {
+    "manufacturer": "(0008,0070)",
+    "model": "(0008,1090)",
+    "software": "(0018,1020)",
+    "modality": "(0008,0060)",
+    "image_type": "(0008,0008)",
+}
 _SAMPLE_CHOICES = (("release", "Release it"), ("quarantine", "Quarantine it"))
 
 
@@ -197,6 +218,32 @@ def _finding_cards(state: State) -> Iterator[ReviewCard]:
             (("quarantine", "Quarantine"),),
             note="Without a decision, the gate refuses the release again.",
         )
+    for excerpt in undecided_excerpts(state):
+        yield _excerpt_card(excerpt)
+
+
+def _excerpt_card(found: OpenExcerpt) -> ReviewCard:
+    """Return the card of a known value that the audit found: file, place, value and surroundings."""
+    lines = [f"File: {_printable(found.path)}", f"Place: {found.place}", f"Value: {found.value}"]
+    if found.surroundings != found.value:
+        lines.append(f"With what surrounds it: {found.surroundings}")
+    pixels = found.location == "pixels"
+    return ReviewCard(
+        f"excerpt-{found.name.hex()}",
+        found.rule,
+        f"The audit found a known value in {_objects(found.objects)}: {found.location}",
+        (("quarantine", "Quarantine"), ("chance", "This is chance")),
+        text="\n".join(lines),
+        note="Without a decision, the object is left out of the release, or the release is refused."
+        if pixels
+        else "Without a decision, the gate refuses the release again.",
+        reasoned="chance",
+    )
+
+
+def _printable(path: bytes) -> str:
+    # A path may not be valid UTF-8, but the page must be.
+    return os.fsdecode(path).encode("utf-8", "replace").decode()
 
 
 def _item_cards(state: State, items: Sequence[UndecidedItem]) -> Iterator[ReviewCard]:
@@ -254,13 +301,14 @@ def _complete_first_page(page: ReviewPage, state: State, looks: Sequence[ObjectP
     """Add quarantine, sample and counts to the first page."""
     if page.number > 1:
         return page
-    quarantined = rule_counts(state, "quarantined")
+    quarantined, lacking = rule_counts(state, "quarantined"), count_listed(state)[2]
+    missing = {_MISSING: lacking} if lacking else {}
     return replace(
         page,
         sample=tuple(_preview_card(state, look) for look in looks),
-        refusals=tuple(_quarantine_entries(state)),
-        reasons={rule: reason_for(rule) for rule in quarantined},
-        quarantined=quarantined,
+        refusals=(*_quarantine_entries(state), *_missing_entries(state)),
+        reasons={rule: reason_for(rule) for rule in (*quarantined, *missing)},
+        quarantined={**quarantined, **missing},
         counts={**outcome_counts(state), "in the sample": len(looks)},
     )
 
@@ -284,7 +332,20 @@ def _preview_card(state: State, look: ObjectPreview) -> ReviewCard:
         note=" ".join(filter(None, notes)),
         after=data_uri(look.picture),
         header=look.header,
+        source=_picture_source(look),
     )
+
+
+def _picture_source(look: ObjectPreview) -> PictureSource | None:
+    """Return what a region of the policy may state about the image of a preview; None without an image."""
+    values = {tag: value for depth, tag, _, _, value in look.header if not depth}
+    rows, columns = values.get(_ROWS, ""), values.get(_COLUMNS, "")
+    if not (look.picture and rows.isdecimal() and columns.isdecimal()):
+        return None
+    # A value that the preview cuts matches no object.
+    stated = ((name, values.get(tag, "")) for name, tag in _REGION_ATTRIBUTES.items())
+    kept = tuple((name, value) for name, value in stated if value and not value.endswith("…"))
+    return PictureSource(kept, int(rows), int(columns))
 
 
 def _quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
@@ -293,9 +354,13 @@ def _quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
     share = max(10, _MAX_QUARANTINE_ENTRIES // max(len(rules), 1))
     for rule in rules:
         for one in quarantined_sources(state, rule, share):
-            # A path may not be valid UTF-8, but the page must be.
-            path = os.fsdecode(one.path).encode("utf-8", "replace").decode()
-            yield QuarantineEntry(path, one.location, rule)
+            yield QuarantineEntry(_printable(shown_path(one.path)), one.location, rule)
+
+
+def _missing_entries(state: State) -> Iterator[QuarantineEntry]:
+    """Yield files that a DICOMDIR lists and that are not in the inputs."""
+    for path in missing_paths(state, _MAX_QUARANTINE_ENTRIES):
+        yield QuarantineEntry(_printable(path), "file", _MISSING)
 
 
 def _omission_notes(state: State, beyond: int) -> tuple[str, ...]:

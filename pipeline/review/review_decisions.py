@@ -18,6 +18,7 @@ from medsanitize.pipeline.state.decisions import (
     targets_of_item,
     targets_of_object,
 )
+from medsanitize.pipeline.state.excerpts import store_chance, targets_of_excerpt
 from medsanitize.pipeline.state.findings import finding_kinds
 from medsanitize.pipeline.state.reset import count_requeued, mark_requeued
 from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
@@ -25,17 +26,21 @@ from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, 
 FORMAT = 1
 _MAX_FILE_BYTES = 16 * 2**20
 _MEMBERS = {"version", "page", "approve", "decisions"}
+_REASONS = "reasons"
+_LONGEST_REASON = 500
 _ITEM_NAME = re.compile(
     r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
+    r"|excerpt-(?P<excerpt>[0-9a-f]{32})"
 )
 # Allowed decisions by kind of item.
 VERDICTS = {
     "item": ("keep", "blank", "quarantine"),
     "object": ("release", "quarantine"),
     "finding": ("quarantine",),
+    "excerpt": ("chance", "quarantine"),
 }
 # Decisions by increasing severity; of two decisions on one location the more severe one holds.
-_SEVERITY = ("release", "keep", "blank", "quarantine")
+_SEVERITY = ("release", "chance", "keep", "blank", "quarantine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,9 @@ def read_decisions(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         raise _invalid_file() from None
     # repr, because 1 == True == 1.0.
-    if not isinstance(found, dict) or set(found) != _MEMBERS or repr(found["version"]) != repr(FORMAT):
+    if not isinstance(found, dict) or set(found) - {_REASONS} != _MEMBERS:
+        raise _invalid_file()
+    if repr(found["version"]) != repr(FORMAT):
         raise _invalid_file()
     approve, decisions = found["approve"], found["decisions"]
     if not isinstance(found["page"], str) or not (approve is None or isinstance(approve, str)):
@@ -73,7 +80,21 @@ def read_decisions(file: Path) -> dict[str, Any]:
         match = _ITEM_NAME.fullmatch(item)
         if match is None or match.lastgroup is None or verdict not in VERDICTS[match.lastgroup]:
             raise _invalid_file()
+    _check_reasons(found.get(_REASONS, {}), decisions)
     return found
+
+
+def _check_reasons(reasons: Any, decisions: dict[str, str]) -> None:
+    """Require a reason for every judgment that an excerpt is chance, and none for anything else."""
+    judged = {item for item, verdict in decisions.items() if verdict == "chance"}
+    if not isinstance(reasons, dict) or set(reasons) - judged:
+        raise _invalid_file()
+    for item in judged:
+        reason = reasons.get(item)
+        if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
+            raise _invalid_file()
+        if not reason.strip():
+            raise UsageError("A finding is judged to be chance without a reason", "State why, on the page")
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -117,7 +138,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
     with state.transaction():
         for item, verdict in decisions:
-            _record(state, item, verdict)
+            _record(state, item, verdict, found.get(_REASONS, {}).get(item, ""))
         concerned = count_requeued(state)
         if concerned:
             invalidate_decisions(state)
@@ -128,7 +149,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
     return RecordedDecisions(len(decisions), concerned, found["approve"] is not None)
 
 
-def _record(state: State, item: str, verdict: str) -> None:
+def _record(state: State, item: str, verdict: str, reason: str) -> None:
     """Store one decision for every object it applies to, and requeue them if it changes anything."""
     kind, _, name = item.rpartition("-")
     if kind == "object":
@@ -137,13 +158,18 @@ def _record(state: State, item: str, verdict: str) -> None:
         kinds = finding_kinds(state)
         location, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
         concerned = targets_of_finding(state, location, rule)
+    elif kind == "excerpt":
+        concerned = targets_of_excerpt(state, bytes.fromhex(name))
     else:
         concerned = targets_of_item(state, bytes.fromhex(name))
     if not concerned:
         raise UsageError(
             "A decision refers to an item that is not on the page", "Pass the file as it was saved"
         )
-    store_decision(state, concerned, verdict)
+    if kind == "excerpt" and verdict == "chance":
+        store_chance(state, bytes.fromhex(name), reason)
+    else:
+        store_decision(state, concerned, verdict)
     if verdict != "release":
         mark_requeued(state, [number for number, _ in concerned])
 

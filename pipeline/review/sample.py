@@ -116,14 +116,19 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
 
 def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
     """Return the samples of the middle frame, and whether low values are shown white."""
+    from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
     from pydicom import dcmread
     from pydicom.pixels.utils import pixel_array
 
-    head = dcmread(file, stop_before_pixels=True)
+    with file.open("rb") as opened:
+        head = dcmread(opened, stop_before_pixels=True)
+        start = opened.read(FRAME_HEADER_BYTES)
     samples = int(head.get("SamplesPerPixel", 1)) * int(head.Rows) * int(head.Columns)
     if samples > _MAX_FRAME_BYTES:
         raise ValueError("too large to show")
-    frame = pixel_array(file, index=int(head.get("NumberOfFrames") or 1) // 2)
+    plugin = decoding_plugin(str(head.file_meta.TransferSyntaxUID), int(head.BitsAllocated), start)
+    middle = int(head.get("NumberOfFrames") or 1) // 2
+    frame = pixel_array(file, index=middle, decoding_plugin=plugin)
     if head.PhotometricInterpretation == "PALETTE COLOR":
         from pydicom.pixels.processing import apply_color_lut
 

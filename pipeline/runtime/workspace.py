@@ -53,6 +53,11 @@ class Workspace:
         return self._file("overlap.parquet")
 
     @property
+    def unpacked(self) -> Path:
+        """The folder of files from containers, while a run reads them (contains PHI)."""
+        return self._file("unpacked")
+
+    @property
     def synthetic_page(self) -> Path:
         """The page on synthetic images (contains PHI: it shows patients)."""
         return self._file("synthetic.html")
@@ -77,3 +82,22 @@ def workspace_of(policy: Policy) -> Workspace:
     """Return the workspace of a policy's release."""
     release = policy.release
     return Workspace(policy.state, policy.output, release.name, release.version, release.mode == "anonymous")
+
+
+def tries_record(policy: Policy) -> Path:
+    """Return the file of tries of the privacy gate; all releases that share pseudonyms share it."""
+    if policy.release.mode == "anonymous":
+        return policy.state / f"{policy.release.name}-synthesis-anonymous.tries"
+    name = "synthesis" if policy.keys.scope == "project" else f"{policy.release.name}-synthesis"
+    return policy.state / f"{name}.tries"
+
+
+def identity_ledger(policy: Policy) -> Path | None:
+    """Return the file of decisions on identities; all releases that share pseudonyms share it.
+
+    None for an anonymous release, whose key is not kept.
+    """
+    if policy.release.mode == "anonymous":
+        return None
+    name = "identities" if policy.keys.scope == "project" else f"{policy.release.name}-identities"
+    return policy.state / f"{name}.ledger"

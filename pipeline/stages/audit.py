@@ -5,25 +5,34 @@ Uncompressed pixels are digested in the same pass, so that each file is read and
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
-from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage, StagedFinding
+from medsanitize.pipeline.stages.audit_gate import Exceptions, identifiers_gate
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.excerpts import (
+    SealedExcerpt,
+    count_chance_findings,
+    count_in_pixels,
+    judged_chance,
+    seal_excerpt,
+)
 from medsanitize.pipeline.state.findings import (
     Audited,
     ObjectToAudit,
     any_slide_to_audit,
     count_to_audit,
     objects_to_audit,
+    staged_bytes,
     store_audit,
+    without_chance,
 )
 from medsanitize.pipeline.state.keys import open_paths
 from medsanitize.pipeline.state.patients import all_known, known_of, patient_of
@@ -41,6 +50,7 @@ from medsanitize.sanitize.result import FilePart, SlideRecord
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.dicom_conformance import Expected
+    from medsanitize.verifiers.leaks.excerpts import Excerpt
     from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch
 
 BATCH = 64
@@ -96,6 +106,7 @@ class AuditStage(Stage):
     options: Options
     dates: Dates
     never_words: tuple[KnownValue, ...] = field(default=(), repr=False)
+    in_pixels: Literal["quarantine", "refuse"] = "quarantine"
 
     name: ClassVar = "audit"
     phase: ClassVar[Phase] = "set"
@@ -116,7 +127,11 @@ class AuditStage(Stage):
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
         """Decide the gate ``residual identifiers``."""
-        return (identifiers_gate(judged.findings, judged.search),)
+        state = judged.state
+        exceptions = Exceptions(count_in_pixels(state), count_chance_findings(state))
+        return (
+            identifiers_gate(judged.findings, judged.search, exceptions, judged.tally.checks["identifiers"]),
+        )
 
 
 def removed_categories(options: Options) -> frozenset[str]:
@@ -150,14 +165,30 @@ def searched_never_words(policy: Policy) -> tuple[KnownValue, ...]:
 def build_search(
     state: State, options: Options, never_words: Collection[KnownValue] = ()
 ) -> IdentifierSearch:
-    """Build the search for the known identifiers of all patients and studies, and for never-words."""
-    from medsanitize.policies.tables.vocabulary import words
+    """Build the search for the known identifiers of all patients and studies, and for never-words.
+
+    An institution that is called like a manufacturer is searched in the objects of its own patient only:
+    devices of other patients state it as their Manufacturer, which Table E.1-1 keeps.
+    """
+    from medsanitize.policies.tables.vocabulary import fold, manufacturers, words
     from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 
-    removed = removed_categories(options)
+    removed, makers = removed_categories(options), manufacturers()
+    named: set[str] = set()
 
-    known = (one for one in all_known(state) if one.category in removed)
-    return build_identifier_search(chain(known, never_words), words())
+    def searched() -> Iterator[KnownValue]:
+        for one in all_known(state):
+            if one.category == "institution" and (name := fold(" ".join(one.value.split()))) in makers:
+                named.add(name)
+            elif one.category in removed:
+                yield one
+
+    # The expected number of chance hits depends on how much is searched.
+    search = build_identifier_search(chain(searched(), never_words), words(), staged_bytes(state))
+    if named and "institution" in removed:
+        counts = search.not_searched
+        counts["institution"] = counts.get("institution", 0) + len(named)
+    return search
 
 
 def audit_objects(
@@ -189,13 +220,15 @@ def audit_objects(
     engine.equip(search)
     # Slides are read with native libraries, which may crash: an isolated process keeps the run alive.
     gone: list[int] = []
+    judged = judged_chance(state)
     apart = any_slide_to_audit(state)
     for result in engine.map(
         audit_batch, batches(_targets(rules, state, context.subkeys), BATCH), isolate=apart
     ):
         audited = [_worker_died(result.item)] if isinstance(result, WorkerCrashed) else result
+        audited = [without_chance(one, judged) for one in audited]
         gone += [one.id for one in audited if one.gone]
-        store_audit(state, audited)
+        store_audit(state, audited, quarantine_pixels=rules.in_pixels == "quarantine")
         state.count_written(len(audited))
         on_objects(len(audited))
     state.commit()
@@ -256,14 +289,16 @@ def allowed_dates(
     known : collection of KnownValue
         The known identifiers of the patient.
     """
-    from medsanitize.sanitize.dicom.dates import shift_date, shift_days
+    from medsanitize.sanitize.dicom.dates import patient_shift, shift_date
 
     if "date" not in removed_categories(options):
         return frozenset()
     # Without this exception, a shifted date that equals another date of the patient would fail the audit.
-    days = shift_days(subkeys, patient, dates)
+    shift = patient_shift(subkeys, patient, dates)
     stated = {one.value.strip()[:8] for one in known if one.category == "date"}
-    moved = {shift_date(date, days) for date in stated}
+    # A time of day that moves past midnight takes its date to the next day.
+    days = {shift.days, shift.days + 1} if shift.seconds else {shift.days}
+    moved = {shift_date(date, number) for date in stated for number in days}
     first = {f"{date[:4]}0101" for date in stated} if dates.method == "year" else set()
     return frozenset(date for date in moved | first if date)
 
@@ -283,6 +318,7 @@ def audit_batch(worker: Worker, batch: Sequence[Target]) -> list[Audited]:
 
 def _audit_one(worker: Worker, target: Target) -> Audited:
     from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, read
+    from medsanitize.verifiers.leaks.excerpts import excerpts_of_object
     from medsanitize.verifiers.leaks.pixel_digest import pixel_digest
     from medsanitize.verifiers.leaks.scan_object import audit_parsed
     from medsanitize.verifiers.leaks.tile_digest import frames_digest
@@ -296,12 +332,11 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
         if target.slide is not None:
             return _audit_slide(worker, target, target.slide, staging, search)
         if not target.path.endswith(".dcm"):
-            return _audit_raster(target, staging, search)
+            return _audit_raster(worker, target, staging, search)
         parsed = read(staging / target.path)
-        subject = target.subject
-        findings = audit_parsed(
-            parsed, own=subject.own, search=search, expected=_expected_values(worker, target)
-        )
+        own, expected = target.subject.own, _expected_values(worker, target)
+        findings = audit_parsed(parsed, own=own, search=search, expected=expected)
+        excerpts = _sealed(worker, excerpts_of_object(parsed, own, search, expected)) if findings else ()
         digest = pixel_digest(parsed) if target.native else None
         tiles = frames_digest(parsed) if target.native is False else None
     except MalformedFile as problem:
@@ -315,7 +350,26 @@ def _audit_one(worker: Worker, target: Target) -> Audited:
     check = 1 if target.native is None or digest else -1 if target.native else 0
     found = tuple((finding.location, finding.rule) for finding in findings)
     scans = (bytes.fromhex(tiles),) if tiles else ()
-    return Audited(target.id, found, check, bytes.fromhex(digest) if digest else None, scans)
+    pixels = bytes.fromhex(digest) if digest else None
+    return Audited(target.id, found, check, pixels, scans, excerpts=excerpts)
+
+
+def _sealed(worker: Worker, excerpts: Sequence[Excerpt]) -> tuple[SealedExcerpt, ...]:
+    """Encrypt excerpts; an anonymous run keeps none."""
+    if not worker.setup.keep_links:
+        return ()
+    return tuple(
+        seal_excerpt(
+            worker.seal,
+            one.location,
+            one.rule,
+            one.place,
+            one.value,
+            one.surroundings,
+            exact=one.exact,
+        )
+        for one in excerpts
+    )
 
 
 def _is_missing(staging: Path, target: Target) -> bool:
@@ -326,13 +380,16 @@ def _is_missing(staging: Path, target: Target) -> bool:
     return not all((staging / name).exists() for name in names) and staging.exists()
 
 
-def _audit_raster(target: Target, staging: Path, search: IdentifierSearch) -> Audited:
+def _audit_raster(worker: Worker, target: Target, staging: Path, search: IdentifierSearch) -> Audited:
     """Audit a picture file; its pixels are decoded later, in an isolated process."""
+    from medsanitize.verifiers.leaks.excerpts import excerpts_of_picture
     from medsanitize.verifiers.leaks.raster_files import audit_raster
 
     path = staging / target.path
     findings = audit_raster(path, search=search, digest=target.sha256, parts=target.parts)
-    return Audited(target.id, tuple((finding.location, finding.rule) for finding in findings), 0, None)
+    found = tuple((finding.location, finding.rule) for finding in findings)
+    excerpts = excerpts_of_picture(path.read_bytes(), path.suffix, search) if found else ()
+    return Audited(target.id, found, 0, None, excerpts=_sealed(worker, excerpts))
 
 
 def _audit_slide(
@@ -407,23 +464,3 @@ def audit_evidence(search: IdentifierSearch, staging: Path) -> list[tuple[str, s
                 name = layout.release_path(file, staging)
                 found.extend((name, finding.location, finding.rule) for finding in audit_file(file, search))
     return found
-
-
-def count_by_rule(findings: Sequence[StagedFinding]) -> dict[str, int]:
-    """Count findings by rule."""
-    return dict(sorted(Counter(rule for _, _, rule in findings).items()))
-
-
-def identifiers_gate(findings: Sequence[StagedFinding], search: IdentifierSearch | None) -> GateSummary:
-    """Decide the gate ``residual identifiers`` from the findings of the audit."""
-    if search is None:
-        detail = "A plan writes no files that could be audited."
-        return GateSummary("residual identifiers", "not_run", detail)
-    if findings:
-        rules = ", ".join(f"{rule} ({count})" for rule, count in count_by_rule(findings).items())
-        return GateSummary("residual identifiers", "failed", f"The audit of the staged files found: {rules}.")
-    skipped = sum(search.not_searched.values())
-    detail = "Every file was read again by an independent reader and searched for the identifiers of the run."
-    if skipped:
-        detail += f" {skipped} short or common values were searched in the objects of their own patient only."
-    return GateSummary("residual identifiers", "passed", detail)

@@ -1,4 +1,4 @@
-"""The stages conflicts, decode and deduplicate: contested UIDs, equal bytes, equal pixels, earlier releases.
+"""The stages decode and deduplicate: equal bytes, equal pixels, earlier releases.
 
 Every verdict is one transaction over the whole set and depends on pseudonyms and digests only, so it does not
 depend on the order in which workers finish or on interruptions.
@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from medsanitize.errors import EnvironmentFailure, IntegrityError
+from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
@@ -23,26 +23,20 @@ from medsanitize.pipeline.state.duplicates import (
     Column,
     PixelDigest,
     any_scan,
-    contenders,
-    contested_uids,
     count_not_compared,
     index_digests,
-    index_pseudonyms,
-    quarantine_equal_pseudonyms,
     released_with,
     released_with_part,
     scan_digests,
     scans_of,
     shared_digests,
     store_pixel_digests,
-    unnamed_survivors,
 )
-from medsanitize.pipeline.state.objects import add_flag, count_flagged, rule_out
+from medsanitize.pipeline.state.objects import add_flag, count_flagged, count_released, rule_out
 from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import ReleasedDigests, released_digests
 from medsanitize.pipeline.state.result_types import RegistryResult
 from medsanitize.pipeline.state.stage_results import (
-    CONTESTS_SETTLED,
     DUPLICATES_JUDGED,
     FAILED_BYTES,
     FAILED_PIXELS,
@@ -51,35 +45,11 @@ from medsanitize.pipeline.state.stage_results import (
 )
 from medsanitize.pipeline.state.staged_objects import Staged, count_to_decode, objects_to_decode
 from medsanitize.policies.model import Deduplicate, FindingAction
-from medsanitize.release.atomic_io import storage_errors
-from medsanitize.release.layout import all_paths, contested_path
 from medsanitize.release.registry import RegistryHit
 from medsanitize.release.summary import GateResult, GateSummary
 
 BATCH = 64
 _REGISTRY_PAGE = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class ConflictsStage(Stage):
-    """Decide between sources that state one SOP Instance UID."""
-
-    duplicates: FindingAction
-
-    name: ClassVar = "conflicts"
-    phase: ClassVar[Phase] = "set"
-    in_plan: ClassVar = True
-    invalidated_by: ClassVar = frozenset({"sanitize"})
-
-    def run(self, context: RunContext, advance: Advance) -> None:
-        """Decide, and move the files of the surviving objects to their final names."""
-        settle_contests(context.state, self.duplicates, context.staging)
-
-    @staticmethod
-    def reset(state: State) -> None:
-        """Remove the decisions."""
-        CONTESTS_SETTLED.remove(state)
-        FAILED_BYTES.remove(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,75 +98,19 @@ class DuplicatesStage(Stage):
         """Decide one gate per kind of duplicate; a plan decodes no pixels."""
         state, rules = judged.state, self.rules
         pixels = (
-            GateSummary("duplicates by pixels", "not_run", "A plan decodes no pixels.")
+            GateSummary(
+                "duplicates by pixels", "not_run", "A plan decodes no pixels.", 0, count_released(state)
+            )
             if judged.is_plan
             else duplicate_gate(state, "pixels", "duplicates by pixels", rules.pixels)
         )
         return (
             duplicate_gate(state, "bytes", "duplicates by bytes", rules.bytes),
             pixels,
-            duplicate_gate(state, "registry", "earlier releases", rules.registry),
+            duplicate_gate(
+                state, "registry", "earlier releases", rules.registry, compared=releases_compared(state) > 0
+            ),
         )
-
-
-def settle_contests(state: State, duplicates: FindingAction, staging: Path | None) -> None:
-    """Decide between sources with the same SOP Instance UID, and name the files of the survivors.
-
-    Parameters
-    ----------
-    state : State
-        The state of the run.
-    duplicates : str
-        The policy's action for equal bytes.
-    staging : Path or None
-        The staging folder; None in a plan.
-    """
-    if not CONTESTS_SETTLED.is_set(state):
-        with state.transaction():
-            index_pseudonyms(state)
-            for sop in contested_uids(state):
-                _settle_contest(state, duplicates, sop)
-            # Two sources mapped to one pseudonym would overwrite each other's file.
-            quarantine_equal_pseudonyms(state)
-            CONTESTS_SETTLED.set(state)
-    if staging is not None:
-        _name_survivors(state, staging)
-        remove_unreleased(state, staging)
-
-
-def _settle_contest(state: State, duplicates: FindingAction, sop: bytes) -> None:
-    found = contenders(state, sop)
-    released = [one.id for one in found if one.outcome == "released"]
-    equal = len(released) == len(found) and len({one.sha256 for one in found}) == 1
-    if not equal:
-        rule_out(state, released, "quarantined", "sop-instance-conflict")
-    elif duplicates == "quarantine":
-        rule_out(state, released, "quarantined", "duplicate-bytes")
-    else:
-        # One UID can name one file only, so copies are dropped even if the policy keeps duplicates.
-        rule_out(state, released[1:], "dropped", "duplicate-bytes")
-        if duplicates == "fail":
-            FAILED_BYTES.set(state)
-
-
-def _name_survivors(state: State, staging: Path) -> None:
-    for survivors in unnamed_survivors(state):
-        for one in survivors:
-            for path in all_paths(one.names, one.parts):
-                _move_into_place(staging / contested_path(path, one.id), staging / path, one.names)
-
-
-def _move_into_place(waiting: Path, target: Path, names: Sequence[str]) -> None:
-    with storage_errors():
-        # Already moved by an interrupted run.
-        if not waiting.exists():
-            return
-        if target.exists():
-            raise IntegrityError(
-                f"Two objects would have one name: patient {names[0]}, object {names[3]}",
-                "Remove the staging folder and run again; if it happens twice, report it as a defect",
-            )
-        waiting.replace(target)
 
 
 # -- digests of pixels --------------------------------------------------------------------
@@ -214,7 +128,26 @@ def digest_compressed(state: State, engine: Engine, on_objects: Advance = lambda
     on_objects : callable
         Receives the number of objects of each batch.
     """
-    for result in engine.map(pixels_batch, batches(objects_to_decode(state), BATCH), isolate=True):
+    digest_pixels(state, engine, objects_to_decode(state), on_objects)
+
+
+def digest_pixels(
+    state: State, engine: Engine, objects: Iterator[Staged], on_objects: Advance = lambda _: None
+) -> None:
+    """Digest the pixels of staged files in isolated processes, and store the digests.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    engine : Engine
+        Calls the workers.
+    objects : iterator of Staged
+        The files.
+    on_objects : callable
+        Receives the number of objects of each batch.
+    """
+    for result in engine.map(pixels_batch, batches(objects, BATCH), isolate=True):
         # A crashed decoder is no statement about the pixels: the check has the value not_run.
         digests = [PixelDigest(result.item.id, -1, None)] if isinstance(result, WorkerCrashed) else result
         store_pixel_digests(state, digests)
@@ -318,7 +251,7 @@ def _judge_scans(state: State, verdict: str) -> None:
                 FAILED_PIXELS.set(state)
 
 
-def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSummary:
+def duplicate_gate(state: State, flag: str, name: str, verdict: str, *, compared: bool = True) -> GateSummary:
     """Decide the gate of one kind of duplicates from the stored flags.
 
     Parameters
@@ -331,22 +264,37 @@ def duplicate_gate(state: State, flag: str, name: str, verdict: str) -> GateSumm
         Name of the gate.
     verdict : str
         The policy's action for this kind.
+    compared : bool
+        Whether there was anything to compare with.
     """
+    concerned = count_released(state)
     if verdict == "ignore":
-        return GateSummary(name, "not_run", "The policy ignores them.")
+        return GateSummary(name, "not_run", "The policy ignores them.", 0, concerned)
+    if not compared:
+        return GateSummary(
+            name, "not_applicable", "The registry holds no release of another name.", 0, concerned
+        )
     flagged = count_flagged(state, flag)
-    if _FAILED[flag].is_set(state):
-        return GateSummary(name, "failed", "Duplicates were found, and the policy allows none.")
     undecoded = count_not_compared(state) if flag == "pixels" else 0
-    note = f" The pixels of {undecoded} objects could not be compared." if undecoded else ""
-    result: GateResult = "flagged" if flagged else "passed"
-    return GateSummary(name, result, (f"{flagged} objects are flagged." if flagged else "") + note)
+    looked = concerned - undecoded
+    if _FAILED[flag].is_set(state):
+        detail = "Duplicates were found, and the policy allows none."
+        return GateSummary(name, "failed", detail, looked, concerned)
+    told = [f"{flagged} objects are flagged."] if flagged else []
+    told += [f"The pixels of {undecoded} objects could not be compared."] if undecoded else []
+    result: GateResult = "flagged" if flagged or undecoded else "passed"
+    return GateSummary(name, result if looked else "not_run", " ".join(told), looked, concerned)
+
+
+def releases_compared(state: State) -> int:
+    """Return how many releases of other names the registry held."""
+    return (REGISTRY.load(state) or RegistryResult()).compared
 
 
 def _judge_registry(state: State, verdict: FindingAction, earlier: EarlierReleases) -> None:
     prior = [entry for entry in earlier.registry.list() if entry.name == earlier.name]
     older = [entry.version for entry in prior if entry.version != earlier.version]
-    found = RegistryResult(older[-1] if older else None)
+    found = RegistryResult(older[-1] if older else None, compared=len(earlier.others()))
     if verdict != "ignore":
         found = _compare_with_registry(state, earlier, verdict, found)
     REGISTRY.store(state, found)

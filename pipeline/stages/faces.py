@@ -17,7 +17,8 @@ from medsanitize.errors import EnvironmentFailure
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
 from medsanitize.pipeline.runtime.encryption import Seal
-from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
+from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
+from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.series import (
     SeriesOfObject,
@@ -34,6 +35,7 @@ from medsanitize.pipeline.state.series import (
 from medsanitize.pipeline.state.stage_results import FACES_JUDGED, SMALL_SERIES_JOINED
 from medsanitize.pipeline.storage.sources import SourceProblem, open_source
 from medsanitize.policies.model import FacesAction
+from medsanitize.release.summary import GateSummary, gate_of_check
 from medsanitize.sanitize.context import SeriesFace
 from medsanitize.sanitize.faces.slice_geometry import (
     LEAST_SLICES,
@@ -99,6 +101,27 @@ class FacesStage(Stage):
     def run(self, context: RunContext, advance: Advance) -> None:
         """Judge every series that has no verdict yet."""
         judge_faces(context.state, context.engine, advance)
+
+    def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
+        """Decide the gate ``faces``."""
+        return (faces_gate(judged.tally, self.action),)
+
+
+def faces_gate(tally: Tally, action: FacesAction) -> GateSummary:
+    """Decide the gate ``faces`` from the checks of the released objects."""
+    results = tally.checks["faces"]
+    shown, unread = results["flagged"], results["not_run"]
+    told = []
+    if not judges_faces(action):
+        told.append("The policy does not look for faces.")
+    elif action == "deface" and results["passed"]:
+        told.append("Where a face could be rendered, it was removed from the pixels.")
+    if shown:
+        told.append(f"{shown} released objects may show a face.")
+    if unread:
+        told.append(f"{unread} released objects that may show a face were not checked.")
+    nobody = "No released object is of a kind that may show a face."
+    return gate_of_check("faces", results, " ".join(told), unconcerned=nobody)
 
 
 def judges_faces(action: FacesAction) -> bool:
@@ -315,13 +338,20 @@ class _Reader:
         """Return the values of one frame as float32, rescaled if the object states how."""
         import numpy as np
         from medsanitize.sanitize.faces.frame_geometry import UnreadableSlice
+        from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
         from pydicom import pixels
 
         number, frame = self._frames[index]
         dataset, places = self._read(number)
         one = self._slices[number]
         try:
-            stored = pixels.pixel_array(dataset, index=frame if one.frames > 1 else None)  # type: ignore[attr-defined]
+            plugin = decoding_plugin(
+                str(dataset.file_meta.TransferSyntaxUID),
+                int(dataset.BitsAllocated),
+                bytes(dataset.PixelData[:FRAME_HEADER_BYTES]),
+            )
+            place = frame if one.frames > 1 else None
+            stored = pixels.pixel_array(dataset, index=place, decoding_plugin=plugin)  # type: ignore[attr-defined]
         except _UNDECODABLE:
             raise UnreadableSlice from None
         if stored.shape != (one.rows, one.columns):

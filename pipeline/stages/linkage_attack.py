@@ -19,7 +19,7 @@ from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import Attacked, Attacks
 from medsanitize.pipeline.state.stage_results import ATTACKS
 from medsanitize.policies.model import Overlap
-from medsanitize.release.summary import GateSummary
+from medsanitize.release.summary import GateResult, GateSummary
 from medsanitize.verifiers.reid.calibration import Rate
 from medsanitize.verifiers.reid.linkage.holub_guidelines import MOST_LINKED
 
@@ -225,4 +225,6 @@ def attack_gate(state: State) -> GateSummary:
     told, left = [one.sentence for one in found.made], found.left({one.modality for one in found.made})
     told += [f"Images in no attack: {left:,}."] if left else []
     told.append("Another attack may link more.")
-    return GateSummary("linkage attack", "passed" if bounded and not left else "flagged", " ".join(told))
+    images = sum(found.images.values()) + found.unread
+    result: GateResult = "passed" if bounded and not left else "flagged"
+    return GateSummary("linkage attack", result, " ".join(told), images - left, images, "images")

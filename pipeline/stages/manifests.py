@@ -13,8 +13,9 @@ from medsanitize.pipeline.stages.tally import Tally, count_actions
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.released import released_objects
-from medsanitize.pipeline.state.result_types import OverlapResult
-from medsanitize.pipeline.state.stage_results import OVERLAP, SYNTHETIC
+from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
+from medsanitize.pipeline.state.stage_results import OVERLAP, REGISTRY, SYNTHETIC
+from medsanitize.policies.tables.standard import edition
 from medsanitize.release.canonical_json import canonical_json
 from medsanitize.release.layout import staged_path
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
@@ -60,6 +61,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
         Counts every row that is yielded.
     """
     synthetic, overlap = SYNTHETIC.load(state), OVERLAP.load(state)
+    registry = REGISTRY.load(state) or RegistryResult()
     for row in released_objects(state):
         record = open_record(state, "released", row.names, row.payload)
         found = set(row.flags.split(","))
@@ -89,7 +91,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
             check_faces=record.faces,
             check_identifiers=CheckResult.PASSED if row.audited else CheckResult.NOT_RUN,
             check_duplicates=_duplicate_check(found, row.pixels_check == 1),
-            check_registry=_registry_check(found, rules.compares_registry),
+            check_registry=_registry_check(found, rules.compares_registry, registry),
             check_overlap=_overlap_check(found, row.problem, overlap),
             actions_replaced=actions["replaced"],
             actions_emptied=actions["emptied"],
@@ -101,7 +103,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
         )
         if row.label is not None and synthetic is not None:
             out = _as_synthetic(out, state.seal.open(row.label, b"label").decode(), synthetic)
-        tally.add(out, record.rules)
+        tally.add(out, record.rules, record.times)
         yield out
 
 
@@ -115,6 +117,7 @@ def _as_synthetic(row: ObjectRow, label: str, facts: SyntheticSummary) -> Object
         synthetic=True,
         model_digest=facts.model,
         match_bound=facts.bound,
+        residual_bound=facts.residual,
         gate_verdict=facts.state,
         synthetic_label=label or None,
     )
@@ -149,9 +152,11 @@ def _duplicate_check(found: set[str], looked: bool) -> CheckResult:
     return CheckResult.PASSED if looked else CheckResult.NOT_RUN
 
 
-def _registry_check(found: set[str], made: bool) -> CheckResult:
+def _registry_check(found: set[str], made: bool, registry: RegistryResult) -> CheckResult:
     if not made:
         return CheckResult.NOT_RUN
+    if not registry.compared:
+        return CheckResult.NOT_APPLICABLE
     return CheckResult.FLAGGED if "registry" in found else CheckResult.PASSED
 
 
@@ -168,7 +173,11 @@ def _overlap_check(found: set[str], problem: object, compared: OverlapResult | N
 
 def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, staging: Path) -> Tally:
     """Write the manifests of objects and patients to the staging folder, and return the counts."""
-    metadata = {"policy_digest": rules.policy_digest, "tool_version": __version__}
+    metadata = {
+        "policy_digest": rules.policy_digest,
+        "ps3.15": edition(),
+        "tool_version": __version__,
+    }
     tally = Tally()
     # In this order: the patients are counted from the object manifest that was just written.
     write_objects(object_rows(rules, state, subkeys, tally), staging, metadata=metadata)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -30,7 +30,13 @@ from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.released import released_fingerprints
 from medsanitize.pipeline.state.reset import remove_fingerprints
 from medsanitize.pipeline.state.result_types import OverlapResult
-from medsanitize.pipeline.state.stage_results import FAILED_OVERLAP, FINGERPRINTED_BY, OVERLAP, OVERLAP_JUDGED
+from medsanitize.pipeline.state.stage_results import (
+    FAILED_OVERLAP,
+    FINGERPRINTED_AS,
+    FINGERPRINTED_BY,
+    OVERLAP,
+    OVERLAP_JUDGED,
+)
 from medsanitize.pipeline.state.staged_objects import Staged, count_to_fingerprint, objects_to_fingerprint
 from medsanitize.policies.model import Overlap
 from medsanitize.release.atomic_io import storage_errors
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
 BATCH: Final = 16
 RULE: Final = "overlap"
 _PURPOSE: Final = b"fingerprint"
-_HEADER: Final = struct.Struct("<III")
+_HEADER: Final = struct.Struct("<IIIId")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,12 @@ class OverlapStage(Stage):
         """Decide the gate ``overlap``; a plan embeds no images."""
         if judged.is_plan and self.section is not None:
             return (GateSummary("overlap", "not_run", "A plan embeds no images."),)
-        return (overlap_gate(judged.state, self.section),)
+        gate, results = overlap_gate(judged.state, self.section), judged.tally.checks["overlap"]
+        looked = results["passed"] + results["flagged"]
+        concerned = looked + results["not_run"]
+        # An inconclusive comparison compared the images, but says nothing about any.
+        result = "flagged" if gate.result == "passed" and not looked else gate.result
+        return (replace(gate, result=result, looked_at=looked, concerned=concerned),)
 
 
 def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
@@ -111,10 +122,12 @@ def check_overlap(section: Overlap, earlier: EarlierReleases) -> None:
         A model or calibration was changed.
     """
     from medsanitize.pipeline.engines.fingerprint_workers import calibrations_of
+    from medsanitize.verifiers.reid.images.kinds import kind_named
     from medsanitize.verifiers.reid.overlap.models import open_models
 
     models = open_models(paths_of(section))
     calibrations_of(section.calibration, models)
+    kind_named(section.kind)
     vault, registry = earlier.vault(), earlier.registry
     lacking = 0
     for entry in earlier.others():
@@ -160,7 +173,7 @@ def fingerprint_staged(
     from medsanitize.pipeline.engines.fingerprint_workers import DIED
     from medsanitize.verifiers.reid.overlap.models import open_models
 
-    _clear_other_models(state, open_models(paths_of(section)).identity)
+    _clear_other_models(state, open_models(paths_of(section)).identity, section.kind)
     for result in engine.map(
         fingerprint_staged_batch, batches(objects_to_fingerprint(state), BATCH), isolate=True
     ):
@@ -175,25 +188,27 @@ def fingerprint_staged(
     state.commit()
 
 
-def _clear_other_models(state: State, identity: str) -> None:
-    if FINGERPRINTED_BY.load(state) != identity:
+def _clear_other_models(state: State, identity: str, kind: str) -> None:
+    if FINGERPRINTED_BY.load(state) != identity or FINGERPRINTED_AS.load(state) != kind:
         with state.transaction():
             clear_fingerprints(state)
             FINGERPRINTED_BY.store(state, identity)
+            FINGERPRINTED_AS.store(state, kind)
 
 
 def fingerprint_staged_batch(worker: Worker, batch: Sequence[Staged]) -> list[FingerprintRow]:
     """Fingerprint a batch of staged objects, and encrypt the fingerprints."""
     from medsanitize.pipeline.engines.fingerprint_workers import fingerprint_batch
+    from medsanitize.verifiers.reid.images.kinds import kind_named
     from medsanitize.verifiers.reid.overlap.dataset import ImageFile
     from medsanitize.verifiers.reid.overlap.models import open_models
 
     staging, section = worker.setup.staging, worker.setup.policy.overlap
     if staging is None or section is None:
         return []
-    models = open_models(paths_of(section))
+    models, kind = open_models(paths_of(section)), kind_named(section.kind)
     images = [
-        ImageFile(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]))
+        ImageFile(staging / one.paths[0], "", "-", tuple(staging / path for path in one.paths[1:]), kind=kind)
         for one in batch
     ]
     return [
@@ -208,7 +223,8 @@ def _packed(fingerprint: ImageFingerprint) -> bytes:
         b"" if one is None else one.astype("<f4").tobytes()
         for one in (fingerprint.embedding, fingerprint.verification_embedding)
     ]
-    return _HEADER.pack(*map(len, parts)) + b"".join(parts)
+    parts.append(fingerprint.series.encode())
+    return _HEADER.pack(*map(len, parts), fingerprint.position) + b"".join(parts)
 
 
 def _unpacked(state: State, problem: str, modality: str | None, value: bytes | None) -> ImageFingerprint:
@@ -219,11 +235,12 @@ def _unpacked(state: State, problem: str, modality: str | None, value: bytes | N
     if value is None:
         return ImageFingerprint(problem=problem)
     content = state.seal.open(value, _PURPOSE)
-    lengths, parts, start = _HEADER.unpack_from(content), [], _HEADER.size
+    *lengths, position = _HEADER.unpack_from(content)
+    parts, start = list[bytes](), _HEADER.size
     for length in lengths:
         parts.append(content[start : start + length])
         start += length
-    first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:])
+    first, second = (np.frombuffer(part, "<f4") if part else None for part in parts[1:3])
     kind = Modality(modality) if modality else None
     return ImageFingerprint(
         perceptual_hash=parts[0] or None,
@@ -231,6 +248,8 @@ def _unpacked(state: State, problem: str, modality: str | None, value: bytes | N
         embedding=first,
         verification_embedding=second,
         problem=problem,
+        series=parts[3].decode(),
+        position=position,
     )
 
 
@@ -343,7 +362,12 @@ def registered(
         columns = (batch.patients, batch.instances, batch.prints, batch.first, second)
         for patient, path, print_, first, other in zip(*columns, strict=True):
             fingerprint = ImageFingerprint(
-                perceptual_hash=print_ or None, modality=kind, embedding=first, verification_embedding=other
+                perceptual_hash=print_ or None,
+                modality=kind,
+                embedding=first,
+                verification_embedding=other,
+                # The registry has one slice of each series: none of them is left out again.
+                series=path,
             )
             yield ImageFile(Path(), path, patient), fingerprint
 
@@ -364,7 +388,9 @@ def _apply_action(state: State, section: Overlap, found: Found | None) -> None:
             miss=max(bounds) if len(bounds) == len(misses) else None,
             unclear=sum(one.verdict.result == "inconclusive" for one in found.comparisons),
             sentences=tuple(one.verdict.sentence for one in found.comparisons),
-            limits=tuple(sorted(modality.value for modality in found.thresholds)),
+            limits=tuple(
+                sorted({kind.value for one in found.comparisons for kind in one.evidence.thresholds})
+            ),
         )
         if section.action == "fail" and (matched or found.result != "exclusive"):
             FAILED_OVERLAP.set(state)

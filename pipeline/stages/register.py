@@ -20,6 +20,7 @@ from medsanitize.release.verify import verify_release
 from medsanitize.sanitize.wsi.slide_sanitizer import MODALITY
 
 if TYPE_CHECKING:
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
@@ -65,6 +66,7 @@ def register_with_embeddings(
     cancellation: Cancellation,
     *,
     workers: int,
+    kind: Modality | None = None,
 ) -> Registration:
     """Add a release and its encrypted embeddings; embeddings of the same models are replaced.
 
@@ -84,6 +86,8 @@ def register_with_embeddings(
         Checked between images.
     workers : int
         Number of worker processes.
+    kind : Modality, optional
+        Kind of the images whose header states none.
 
     Raises
     ------
@@ -101,7 +105,7 @@ def register_with_embeddings(
 
     identity = open_models(paths).identity
     entry = register(release, registry).entry
-    side = dataset_from_release(release, "the release")
+    side = dataset_from_release(release, "the release").of_kind(kind)
     images = iter(side.images)
     with LocalEngine(FingerprintWorkers(paths), workers, cancellation) as engine:
         progress.stage("embedding", len(side.images))

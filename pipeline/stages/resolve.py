@@ -6,9 +6,8 @@ contested SOP Instance UIDs are marked. The module also reads the data controlle
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,12 +15,16 @@ from typing import ClassVar
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.runtime.encryption import Seal
+from medsanitize.pipeline.stages.csv_list import read_csv_list
+from medsanitize.pipeline.stages.double_patients import suspicions
 from medsanitize.pipeline.stages.faces import faces_of
 from medsanitize.pipeline.stages.slides import check_slide_extra
 from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import any_decision, decisions_on
+from medsanitize.pipeline.state.identities import Identities, Identity, join_identities, read_ledger
 from medsanitize.pipeline.state.keys import open_paths
+from medsanitize.pipeline.state.merged_patients import merge_patients
 from medsanitize.pipeline.state.patients import known_of, patient_of, patients_with_id
 from medsanitize.pipeline.state.pending_objects import CostWeights, PendingObject, pending_objects
 from medsanitize.pipeline.state.result_types import ExcludedPatients
@@ -33,10 +36,11 @@ from medsanitize.pipeline.state.set_rules import (
     quarantine_mixed_studies,
 )
 from medsanitize.pipeline.state.specimens import specimen_of
-from medsanitize.pipeline.state.stage_results import EXCLUDED, RESOLVED
+from medsanitize.pipeline.state.stage_results import EXCLUDED, RESOLVED, SUSPECTED
 from medsanitize.policies.model import FacesAction
 from medsanitize.sanitize.context import Context
 
+_NONE = Identities()
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -63,6 +67,8 @@ class ResolveStage(Stage):
 
     exclude: Path | None
     pseudonyms: Path | None
+    identities: Path | None = None
+    ledger: Path | None = None
 
     name: ClassVar = "resolve"
     phase: ClassVar[Phase] = "inventory"
@@ -70,8 +76,8 @@ class ResolveStage(Stage):
     invalidated_by: ClassVar = frozenset({"inventory", "specimens"})
 
     def check(self) -> None:
-        """Check the lists ``exclude`` and ``pseudonyms.table``."""
-        read_pseudonyms(self.pseudonyms)
+        """Check the lists ``exclude``, ``identities`` and ``pseudonyms.table``."""
+        check_pseudonyms(read_pseudonyms(self.pseudonyms), join_identities(read_identities(self.identities)))
         read_excluded(self.exclude)
 
     def pending(self, state: State) -> int | None:
@@ -81,15 +87,32 @@ class ResolveStage(Stage):
     def run(self, context: RunContext, advance: Advance) -> None:
         """Make the decisions, after checking that the libraries for slides are installed."""
         check_slide_extra(context.state)
-        check_pseudonyms(context.state, self.pseudonyms)
-        resolve(context.state, self.exclude)
+        identities = identities_of(context.state, self.identities, self.ledger)
+        resolve(context.state, self.exclude, identities, self.pseudonyms)
+        SUSPECTED.store(context.state, len(suspicions(context.state, identities)))
 
 
-def resolve(state: State, exclude: Path | None) -> None:
-    """Rule out objects by consent and mixed studies, and mark contested UIDs, as one transaction."""
+def identities_of(state: State, table: Path | None, ledger: Path | None) -> Identities:
+    """Return which identities are one patient, by the table ``identities`` and the ledger."""
+    return join_identities(read_identities(table), read_ledger(ledger, state.seal))
+
+
+def resolve(
+    state: State,
+    exclude: Path | None,
+    identities: Identities = _NONE,
+    pseudonyms: Path | None = None,
+) -> None:
+    """Merge patients, rule out objects by consent and mixed studies, and mark contested UIDs.
+
+    One transaction.
+    """
     excluded = read_excluded(exclude)
     with state.transaction():
         index_inventory(state)
+        merge_patients(state, identities)
+        check_pseudonyms(read_pseudonyms(pseudonyms), identities)
+        refuse_ambiguous_pseudonyms(state, pseudonyms)
         missing = sum(not drop_without_consent(state, issuer, identifier) for identifier, issuer in excluded)
         # Patients on the list who are not found may be typos, so the data controller sees their number.
         EXCLUDED.store(state, ExcludedPatients(len(excluded), missing))
@@ -131,6 +154,7 @@ def jobs(
                 decisions=decisions_on(state, one.id) if decided else (),
                 face=face_of(one.id),
                 specimen=specimen_of(state, one.id) if one.kind == "slide" else None,
+                own_uid=one.own_uid,
             )
             paths = open_paths(state.seal, one.source)
             yield Job(one.id, one.kind, paths, one.size, one.stamp, one.contested, context, one.cost)
@@ -158,7 +182,7 @@ def read_excluded(path: Path | None) -> list[tuple[str, str | None]]:
     """
     if path is None:
         return []
-    rows = _read_csv(path, "exclude", ("patient_id",))
+    rows = read_csv_list(path, "exclude", ("patient_id",))
     listed = {(row["patient_id"].strip(), (row.get("issuer") or "").strip() or None) for row in rows}
     return sorted(((identifier, issuer) for identifier, issuer in listed if identifier), key=str)
 
@@ -174,7 +198,9 @@ def read_pseudonyms(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
     table: dict[str, str] = {}
-    for number, row in enumerate(_read_csv(path, "pseudonyms.table", ("patient_id", "pseudonym")), start=2):
+    for number, row in enumerate(
+        read_csv_list(path, "pseudonyms.table", ("patient_id", "pseudonym")), start=2
+    ):
         identifier, pseudonym = row["patient_id"].strip(), (row["pseudonym"] or "").strip()
         if not identifier or identifier in table:
             raise UsageError(
@@ -193,7 +219,51 @@ def read_pseudonyms(path: Path | None) -> dict[str, str]:
     return table
 
 
-def check_pseudonyms(state: State, table: Path | None) -> None:
+def read_identities(path: Path | None) -> list[tuple[Identity, str]]:
+    """Read ``identities``: a CSV with columns ``patient_id``, ``person`` and optionally ``issuer``.
+
+    Returns
+    -------
+    list of (Identity, str)
+        Identity and person, in the order of the file.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, a cell is empty, or an identity is listed twice.
+    """
+    if path is None:
+        return []
+    table: dict[Identity, str] = {}
+    for number, row in enumerate(read_csv_list(path, "identities", ("patient_id", "person")), start=2):
+        identity = (row.get("issuer") or "").strip(), (row["patient_id"] or "").strip()
+        person = (row["person"] or "").strip()
+        if not identity[1] or not person or identity in table:
+            raise UsageError(
+                f"identities: row {number} has no PatientID or no person, or repeats a PatientID",
+                "List each PatientID of an issuer once, with the person it belongs to",
+            )
+        table[identity] = person
+    return list(table.items())
+
+
+def check_pseudonyms(table: Mapping[str, str], identities: Identities) -> None:
+    """Refuse a pseudonym table that gives identities of one patient different pseudonyms.
+
+    Raises
+    ------
+    UsageError
+        A listed PatientID belongs to a patient whose pseudonym is another one.
+    """
+    for (_, identifier), (_, chosen) in identities.patient.items():
+        if identifier in table and table[identifier] != table.get(chosen):
+            raise UsageError(
+                "pseudonyms.table gives one patient of identities two pseudonyms",
+                "List only the PatientID that comes first in identities",
+            )
+
+
+def refuse_ambiguous_pseudonyms(state: State, table: Path | None) -> None:
     """Refuse a pseudonym table that would merge patients of different issuers.
 
     Raises
@@ -235,25 +305,9 @@ def digest_of_lists(seal: Seal, lists: Iterable[Path | None]) -> str:
                     parts.append(digest.hexdigest())
             except OSError:
                 raise UsageError(
-                    "A file named by exclude, pseudonyms.table, tables or wsi.specimens cannot be read",
+                    "A file named by exclude, identities, pseudonyms.table, tables or wsi.specimens cannot be"
+                    " read",
                     "Correct the path in the policy, or its permissions",
                 ) from None
     # Keyed, because the digest of a short list of patients could be guessed.
     return seal.name("lists", *parts).hex()
-
-
-def _read_csv(path: Path, section: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = set(columns) - set(reader.fieldnames or ())
-            rows = [] if missing else list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise UsageError(
-            f"{section}: the file cannot be read as UTF-8 CSV", "Correct the path or the file"
-        ) from None
-    if missing:
-        raise UsageError(
-            f"{section}: a column is missing ({', '.join(sorted(missing))})", "Add it to the file"
-        )
-    return rows

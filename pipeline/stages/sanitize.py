@@ -26,8 +26,8 @@ from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunCont
 from medsanitize.pipeline.stages.tally import Tally
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import decision_counts
-from medsanitize.pipeline.state.objects import count_pending, count_released
-from medsanitize.pipeline.state.pending_objects import CostWeights, pending_cost
+from medsanitize.pipeline.state.objects import count_found, count_pending, count_released
+from medsanitize.pipeline.state.pending_objects import CostWeights, any_other_format, pending_cost
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.reset import remove_review_items
 from medsanitize.pipeline.state.review_queue import SealedReviewItem
@@ -40,7 +40,7 @@ from medsanitize.policies.model import FacesAction
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import contested_path, part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
-from medsanitize.release.summary import GateSummary
+from medsanitize.release.summary import GateSummary, gate_of_check
 from medsanitize.sanitize.pieces import Copy, Piece
 from medsanitize.sanitize.result import FilePart, Finding, ObjectRecord, Outcome, Sanitized
 
@@ -73,6 +73,7 @@ class SanitizeStage(Stage):
     clean_pixel_data: bool
     faces: FacesAction
     weights: CostWeights
+    rebuilds_documents: bool = False
     readers: tuple[str, ...] = ("rapidocr",)
 
     name: ClassVar = "sanitize"
@@ -132,8 +133,9 @@ def sanitize_objects(
     total = pending_cost(state, rules.weights)
     pending = jobs(state, rules.pseudonyms, rules.faces, rules.weights, large_cost(total, engine.workers))
     plan = plan_batches(pending, total, engine.workers)
-    # Isolated where pixels are decoded, because a damaged image may crash a decoder.
-    for result in engine.map(sanitize_batch, plan, isolate=decodes, ordered=False):
+    # Isolated where libraries read an image or a document, because a damaged one may crash them.
+    apart = decodes or rules.rebuilds_documents or any_other_format(state)
+    for result in engine.map(sanitize_batch, plan, isolate=apart, ordered=False):
         if isinstance(result, WorkerCrashed) and staging is not None:
             remove_partial_files(staging, result.item.id)
         done = [_worker_died(result.item)] if isinstance(result, WorkerCrashed) else result
@@ -153,25 +155,34 @@ def sanitize_objects(
 
 def released_gate(state: State) -> GateSummary:
     """Decide the gate ``objects to release``."""
-    if count_released(state):
-        return GateSummary("objects to release", "passed")
-    return GateSummary("objects to release", "failed", "No object is left to release.")
+    name, released, found = "objects to release", count_released(state), count_found(state)
+    decided = found - count_pending(state)
+    if released:
+        return GateSummary(name, "passed", "", decided, found)
+    return GateSummary(name, "failed", "No object is left to release.", decided, found)
 
 
 def burned_in_gate(
     tally: Tally, *, clean_pixel_data: bool, readers: Sequence[str] = ("rapidocr",)
 ) -> GateSummary:
     """Decide the gate ``burned-in text`` from the checks of the released objects."""
-    name, unread = "burned-in text", tally.checks["pixels"]["not_run"]
+    results = tally.checks["pixels"]
+    name, read, unread = "burned-in text", results["passed"] + results["flagged"], results["not_run"]
     if not clean_pixel_data:
         detail = f"Pixels were not read for text: {unread} released objects may show some."
-        return GateSummary(name, "not_run", detail)
-    read, named = tally.checks["pixels"]["passed"], " and ".join(map(_with_version, readers))
-    detail = f"{read} objects were read for text by {named}, {tally.regions} areas blanked."
+        return GateSummary(name, "not_run", detail, 0, unread)
+    if read:
+        named = " and ".join(map(_with_version, readers))
+        detail = f"{_objects(read)} read for text by {named}, {tally.regions} areas blanked."
+    else:
+        detail = "No object was read for text."
     if unread:
-        detail += f" {unread} released objects that may show text were not read."
-        return GateSummary(name, "flagged", detail)
-    return GateSummary(name, "passed", detail)
+        detail += f" {_objects(unread)} not read that may show text."
+    return gate_of_check(name, results, detail, unconcerned="No released object is expected to show text.")
+
+
+def _objects(count: int) -> str:
+    return "1 object was" if count == 1 else f"{count} objects were"
 
 
 def _with_version(reader: str) -> str:

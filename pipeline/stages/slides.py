@@ -19,6 +19,7 @@ from medsanitize.pipeline.state.specimens import (
     store_specimen,
 )
 from medsanitize.pipeline.state.stage_results import SPECIMENS_ASSIGNED
+from medsanitize.pipeline.storage.containers.address import shown
 from medsanitize.pipeline.storage.sources import Input
 from medsanitize.policies.model import SpecimenTable
 from medsanitize.sanitize.context import SpecimenIds
@@ -107,6 +108,7 @@ def _specimen_in(table: Mapping[str, SpecimenIds], names: Sequence[str]) -> Spec
 
 
 def _relative_path(roots: Sequence[bytes], path: bytes) -> str:
+    path = shown(path)
     root = next((root for root in roots if path.startswith(root + b"/")), b"")
     return os.fsdecode(path[len(root) + 1 :]) if root else os.fsdecode(path.rpartition(b"/")[2])
 

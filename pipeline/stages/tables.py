@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.stages.stage import Advance, GateInput, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.keys import patient_key
+from medsanitize.pipeline.state.merged_patients import patient_with
 from medsanitize.pipeline.state.patients import (
     known_of,
     patient_of,
@@ -29,7 +29,14 @@ from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.duckdb_session import duckdb_session, sorted_rows
 from medsanitize.release.layout import TABLES
 from medsanitize.release.summary import GateSummary, TableSummary
-from medsanitize.sanitize.dicom.dates import shift_date, shift_days, year_of_date
+from medsanitize.sanitize.dicom.dates import (
+    Shift,
+    days_carried,
+    patient_shift,
+    shift_date,
+    shift_time,
+    year_of_date,
+)
 from medsanitize.sanitize.pseudonyms import SubKeys
 from medsanitize.sanitize.text.deny_list import deny_list_of
 
@@ -68,10 +75,10 @@ _MIN_TOKEN_LENGTH = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Person:
-    """A released patient: pseudonym, date shift in days, and case-folded identifiers to blank."""
+    """A released patient: pseudonym, shift of dates and times, and case-folded identifiers to blank."""
 
     pseudonym: str
-    days: int
+    shift: Shift
     tokens: frozenset[str]
 
     def __repr__(self) -> str:
@@ -107,7 +114,7 @@ class TablesStage(Stage):
 
     def gates(self, judged: GateInput) -> tuple[GateSummary, ...]:
         """Decide the gate on small groups of patients."""
-        return (k_anonymity_gate(judged.state, self.k_anonymity),)
+        return (k_anonymity_gate(judged.state, self.k_anonymity, judged.tally.patients),)
 
 
 def write_tables(
@@ -168,7 +175,14 @@ def _named_columns(table: TableSection) -> list[str]:
     ids = [table.patient, table.issuer, table.study, table.instance, table.accession]
     return list(
         dict.fromkeys(
-            [*(name for name in ids if name), *table.dates, *table.ages, *table.zip_codes, *table.keep]
+            [
+                *(name for name in ids if name),
+                *table.dates,
+                *table.times,
+                *table.ages,
+                *table.zip_codes,
+                *table.keep,
+            ]
         )
     )
 
@@ -287,11 +301,13 @@ def _groups(rules: TablesStage, folder: Path) -> EquivalenceClasses | None:
     """Return the equivalence classes of the patients by their values in all tables, or None."""
     from medsanitize.verifiers.leaks.k_anonymity import QuasiIdentifiers, equivalence_classes
 
-    # Shifted dates are not measured: the secret shift of each patient changes them.
+    # Shifted dates and times are not measured: the secret shift of each patient changes them.
     kept = rules.options.retain_longitudinal_full_dates or rules.dates.method == "year"
+    times_kept = rules.options.retain_longitudinal_full_dates or rules.dates.times == "keep"
     told = []
     for table in rules.tables:
-        said = (*(table.dates if kept else ()), *table.ages, *table.zip_codes, *table.keep)
+        dated = (*(table.dates if kept else ()), *(table.times if times_kept else ()))
+        said = (*dated, *table.ages, *table.zip_codes, *table.keep)
         if said:
             path = folder / f"{table.name}.parquet"
             told.append(QuasiIdentifiers(path, table.patient, tuple(dict.fromkeys(said))))
@@ -306,6 +322,7 @@ class _Mapper:
         self.columns = _named_columns(table)
         if table.issuer:
             self.columns.remove(table.issuer)
+        self._times = {date: time for time, date in table.times.items()}
         self.blanked = 0
         self.dropped = 0
         self._person = lru_cache(maxsize=4096)(self._find)
@@ -318,9 +335,9 @@ class _Mapper:
         if person is None:
             self.dropped += 1
             return None
-        return tuple(self._cell(person, name, row[name]) for name in self.columns)
+        return tuple(self._cell(person, name, row[name], row) for name in self.columns)
 
-    def _cell(self, person: Person, name: str, value: str | None) -> str | None:
+    def _cell(self, person: Person, name: str, value: str | None, row: dict[str, str | None]) -> str | None:
         table = self.table
         text = (value or "").strip()
         if name == table.patient:
@@ -332,7 +349,9 @@ class _Mapper:
         if name == table.accession:
             return _pseudonym(self.subkeys, "accession", text)
         if name in table.dates:
-            return self._date(person, text)
+            return self._date(person, text, row.get(self._times.get(name, "")))
+        if name in table.times:
+            return self._time(person, text)
         if name in table.ages:
             return _age(text)
         if name in table.zip_codes:
@@ -349,8 +368,11 @@ class _Mapper:
             return text
         return remap_uid(self.subkeys, self.rules.uid_root, text)
 
-    def _date(self, person: Person, text: str) -> str | None:
-        """Return the date as YYYYMMDD, shifted or cut to its year as in the images, or None."""
+    def _date(self, person: Person, text: str, time: str | None) -> str | None:
+        """Return the date as YYYYMMDD, shifted or cut to its year as in the images, or None.
+
+        ``time`` is the cell of its time of day, which may also follow the date in its own cell.
+        """
         options, dates = self.rules.options, self.rules.dates
         day = text[:10].replace("/", "-")
         if options.retain_longitudinal_full_dates:
@@ -358,7 +380,18 @@ class _Mapper:
         if dates.method == "year":
             year = year_of_date(day)
             return year[:4] if year else None
-        moved = shift_date(day, person.days)
+        clock = _clock(time or text[10:].lstrip("T "))
+        moved = shift_date(day, person.shift.days + days_carried(clock, person.shift.seconds))
+        self.blanked += moved is None
+        return moved
+
+    def _time(self, person: Person, text: str) -> str | None:
+        """Return the time of day as in the images, or None."""
+        times = self.rules.dates.times
+        full = self.rules.options.retain_longitudinal_full_dates
+        if times == "remove":
+            return None
+        moved = shift_time(_clock(text), person.shift.seconds if times == "shift" and not full else 0)
         self.blanked += moved is None
         return moved
 
@@ -376,7 +409,7 @@ class _Mapper:
         if not identifier:
             return None
         if issuer is not None:
-            names = [self.state.seal.name("patient", patient_key(issuer, identifier, "", ""))]
+            names = [patient_with(self.state, issuer, identifier)]
         else:
             names = patients_with_id(self.state, identifier)
         if len(names) != 1:
@@ -384,8 +417,8 @@ class _Mapper:
         pseudonym = released_pseudonym(self.state, names[0])
         if pseudonym is None:
             return None
-        days = shift_days(self.subkeys, patient_of(self.state, names[0]).key, self.rules.dates)
-        return Person(pseudonym, days, self._tokens(names[0]))
+        shift = patient_shift(self.subkeys, patient_of(self.state, names[0]).key, self.rules.dates)
+        return Person(pseudonym, shift, self._tokens(names[0]))
 
     def _tokens(self, patient: bytes) -> frozenset[str]:
         """Return the known identifiers of a patient over all studies, case-folded."""
@@ -404,6 +437,11 @@ def _pseudonym(subkeys: SubKeys, purpose: str, text: str) -> str:
     return keyed_mac(subkeys.patient, purpose, text)[:12].hex()
 
 
+def _clock(text: str) -> str:
+    """Return a time of day without the offset from UTC that may follow it: every offset moves alike."""
+    return re.sub(r"\s*(?:Z|[+-]\d\d:?\d\d)$", "", text.strip())
+
+
 def _age(text: str) -> str | None:
     match = re.fullmatch(r"0*(\d{1,3})(?:\.\d*)?(?:\s*[yY](?:ears?)?)?", text)
     if match is None:
@@ -420,19 +458,20 @@ def _zip(text: str) -> str | None:
     return "000" if match[1] in SMALL_ZIP_PREFIXES else match[1]
 
 
-def k_anonymity_gate(state: State, rules: KAnonymity) -> GateSummary:
-    """Decide the k-anonymity gate from the stored equivalence classes."""
+def k_anonymity_gate(state: State, rules: KAnonymity, patients: int = 0) -> GateSummary:
+    """Decide the k-anonymity gate of ``patients`` released ones from the stored equivalence classes."""
     found = GROUPS.load(state)
     if found is None or not found.patients:
         detail = "Disclosure risk by rare combinations was not measured."
-        return GateSummary("k-anonymity", "not_run", detail)
+        return GateSummary("k-anonymity", "not_run", detail, 0, patients, "patients")
     detail = (
         f"{found.patients} patients in {found.groups} groups by the values of the tables, the smallest"
         f" of {found.smallest}; {found.few} patients are in groups of fewer than {rules.k}."
         " Shifted dates in tables, headers and images were not measured."
     )
+    scope = (found.patients, max(patients, found.patients), "patients")
     if not found.few:
-        return GateSummary("k-anonymity", "passed", detail)
+        return GateSummary("k-anonymity", "passed", detail, *scope)
     if rules.action == "fail":
-        return GateSummary("k-anonymity", "failed", f"{detail} The policy allows none.")
-    return GateSummary("k-anonymity", "flagged", detail)
+        return GateSummary("k-anonymity", "failed", f"{detail} The policy allows none.", *scope)
+    return GateSummary("k-anonymity", "flagged", detail, *scope)

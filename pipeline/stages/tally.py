@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from medsanitize.release.manifest import ObjectRow
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
 _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
@@ -30,6 +36,8 @@ class Tally:
         Attributes changed, by rule.
     checks : dict of str to Counter of str
         Objects by the value of each check.
+    times : pair of array
+        Digests of the objects' times of day, in the source and in the release.
     """
 
     objects: int = 0
@@ -43,10 +51,14 @@ class Tally:
     sop_classes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     checks: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in _CHECKS})
+    times: tuple[array[int], array[int]] = field(default_factory=lambda: (array("Q"), array("Q")))
     _last: tuple[str, str, str] = ("", "", "")
 
-    def add(self, row: ObjectRow, rules: Mapping[str, int]) -> None:
-        """Count one row; rows must be ordered by patient, study and series."""
+    def add(self, row: ObjectRow, rules: Mapping[str, int], times: tuple[str, str] = ("", "")) -> None:
+        """Count one row; rows must be ordered by patient, study and series.
+
+        ``times`` are the digests of `ObjectRecord`.
+        """
         # Comparing with the previous row needs no set of all patients in memory.
         patient, study, series = self._last
         new_patient = self.objects == 0 or row.patient != patient
@@ -63,6 +75,9 @@ class Tally:
         if row.sop_class:
             self.sop_classes[row.sop_class] += 1
         self.rules.update(rules)
+        for known, digest in zip(self.times, times, strict=True):
+            # 0 stands for an object without times; a digest of 64 bits is 0 by chance once in 10^19.
+            known.append(int(digest or "0", 16))
         for name in _CHECKS:
             self.checks[name][str(getattr(row, f"check_{name}"))] += 1
 
@@ -70,6 +85,36 @@ class Tally:
     def actions(self) -> dict[str, int]:
         """Attributes by action; see `count_actions`."""
         return count_actions(self.rules)
+
+
+def count_by_times(times: tuple[array[int], array[int]]) -> dict[str, int]:
+    """Count the objects that their times of day single out among all objects of the release.
+
+    Parameters
+    ----------
+    times : pair of array
+        Digests of modality and times of day, before and after, by object; 0 without times.
+
+    Returns
+    -------
+    dict of str to int
+        ``stated``: objects whose source states a time; ``before`` and ``after``: objects whose times no other
+        object has, in the source and in the release; ``found``: objects whose released times are those of
+        exactly one source object, which is theirs.
+    """
+    import numpy as np
+
+    def alone(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        _, place, counts = np.unique(digests, return_inverse=True, return_counts=True)
+        return np.asarray((counts[place] == 1) & (digests != 0), np.bool_)
+
+    before, after = (np.array(known, np.uint64) for known in times)
+    return {
+        "stated": int((before != 0).sum()),
+        "before": int(alone(before).sum()),
+        "after": int(alone(after).sum()),
+        "found": int((alone(before) & (before == after)).sum()),
+    }
 
 
 def count_actions(rules: Mapping[str, int]) -> dict[str, int]:

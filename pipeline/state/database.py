@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 # Rows of a page: enough to amortize a query, few enough for memory.
 PAGE = 500
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 10
 # A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0
@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS objects (
   -- Size of the image as the header states it, 0 without one; 1 where burned-in text is to be expected.
   image_rows INTEGER NOT NULL DEFAULT 0, image_columns INTEGER NOT NULL DEFAULT 0,
   image_frames INTEGER NOT NULL DEFAULT 0, may_show_text INTEGER NOT NULL DEFAULT 0,
-  contested INTEGER NOT NULL DEFAULT 0,  -- 1 where another object states the same SOP Instance UID
+  contested INTEGER NOT NULL DEFAULT 0,  -- 1 another object states its UID, 2 it gets its own
   outcome TEXT, rule TEXT,
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
   p_patient TEXT, p_study TEXT, p_series TEXT, p_instance TEXT,
@@ -65,6 +65,13 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE TABLE IF NOT EXISTS patients (
   patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS merged (  -- keyed names of identities that are another one's patient
+  alias BLOB PRIMARY KEY, person BLOB NOT NULL, patient BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS demographics (  -- what objects state about patients; value: sealed
+  patient BLOB NOT NULL, birth BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (patient, name)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS known_identifiers (
   owner BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, name)
 ) WITHOUT ROWID;
@@ -75,8 +82,19 @@ CREATE TABLE IF NOT EXISTS slices (  -- objects that may be part of a head; geom
 CREATE TABLE IF NOT EXISTS faces (  -- one verdict a series; cuts: sealed
   series BLOB PRIMARY KEY, verdict TEXT NOT NULL, cuts BLOB
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS listed_files (  -- of DICOMDIRs; sop: keyed name or empty, path: sealed
+  dicomdir INTEGER NOT NULL, sop BLOB NOT NULL, path BLOB NOT NULL, missing INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE IF NOT EXISTS specimens (id INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- of slides: sealed
 CREATE TABLE IF NOT EXISTS findings (
+  id INTEGER NOT NULL, location TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, location, rule)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS excerpts (  -- what a finding consists of; value: sealed
+  id INTEGER NOT NULL, location TEXT NOT NULL, rule TEXT NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (id, location, rule, name)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS excerpts_name ON excerpts (name);
+CREATE TABLE IF NOT EXISTS chance_findings (  -- findings that a person judged to be chance
   id INTEGER NOT NULL, location TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id, location, rule)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS scans (  -- tiles of DICOM slides, and of each channel of an AFI
@@ -103,6 +121,9 @@ CREATE TABLE IF NOT EXISTS sampled_images (  -- synthetic images: sealed
   name BLOB PRIMARY KEY, value BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NULL);  -- label: sealed
+CREATE TABLE IF NOT EXISTS chance (  -- excerpts that a person judged to be chance; reason: sealed
+  name BLOB PRIMARY KEY, reason BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS decisions (  -- of a person; location '' is the whole object
   id INTEGER NOT NULL, location TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, location)
 ) WITHOUT ROWID;

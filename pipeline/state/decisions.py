@@ -33,12 +33,16 @@ def decisions_on(state: State, number: int) -> tuple[ReviewDecision, ...]:
 
 def any_decision(state: State) -> bool:
     """Report whether there is any decision."""
-    return state.db.execute("SELECT 1 FROM decisions LIMIT 1").fetchone() is not None
+    return bool(
+        state.db.execute("SELECT EXISTS (SELECT 1 FROM decisions UNION SELECT 1 FROM chance)").fetchone()[0]
+    )
 
 
 def decision_counts(state: State) -> DecisionCounts:
     """Count the decisions and their objects."""
-    return DecisionCounts(*state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone())
+    decisions, objects = state.db.execute("SELECT count(*), count(DISTINCT id) FROM decisions").fetchone()
+    chance = state.db.execute("SELECT count(*) FROM chance").fetchone()[0]
+    return DecisionCounts(int(decisions) + int(chance), int(objects))
 
 
 def decisions_digest(state: State) -> str:
@@ -49,6 +53,10 @@ def decisions_digest(state: State) -> str:
     empty = True
     for row in rows:
         digest.update(json.dumps(row).encode() + b"\n")
+        empty = False
+    # The names are keyed digests; the reasons do not change the release.
+    for (name,) in state.db.execute("SELECT name FROM chance ORDER BY name"):
+        digest.update(bytes(name) + b"\n")
         empty = False
     return "" if empty else digest.hexdigest()
 

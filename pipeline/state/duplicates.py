@@ -1,4 +1,4 @@
-"""Queries for objects that share a UID, bytes, pixels or tiles."""
+"""Queries for objects that share bytes, pixels or tiles."""
 
 from __future__ import annotations
 
@@ -6,29 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.database import State
 
 # By pseudonym, not by row: which copy is kept must not depend on the order of the inputs.
 _ORDER = "p_patient, p_study, p_series, p_instance, id"
 Column = Literal["sha256", "pixels"]
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One of the objects that state the same SOP Instance UID."""
-
-    id: int
-    outcome: str | None
-    sha256: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """A released object whose files have temporary names; ``names`` are the pseudonyms and the suffix."""
-
-    id: int
-    parts: str
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,66 +20,6 @@ class PixelDigest:
     id: int
     check: int
     digest: bytes | None
-
-
-# -- contested UIDs -------------------------------------------------------------------------
-
-
-def index_pseudonyms(state: State) -> None:
-    """Create the index used to read released objects in order."""
-    state.db.execute(
-        "CREATE INDEX IF NOT EXISTS objects_order ON objects (p_patient, p_study, p_series, p_instance)"
-    )
-
-
-def contested_uids(state: State) -> Iterator[bytes]:
-    """Yield the keyed SOP Instance UIDs that several objects state."""
-    after = b""
-    while True:
-        row = state.db.execute(
-            "SELECT min(sop) FROM objects WHERE contested = 1 AND sop > ?", (after,)
-        ).fetchone()
-        if row[0] is None:
-            return
-        after = bytes(row[0])
-        yield after
-
-
-def contenders(state: State, sop: bytes) -> list[Contender]:
-    """List the objects that state a SOP Instance UID, in the order of their pseudonyms."""
-    rows = state.db.execute(
-        f"SELECT id, outcome, sha256 FROM objects WHERE sop = ? ORDER BY {_ORDER}",  # noqa: S608
-        (sop,),
-    )
-    return [Contender(*row) for row in rows.fetchall()]
-
-
-def quarantine_equal_pseudonyms(state: State) -> None:
-    """Quarantine released objects that share a pseudonym, because different UIDs never share one."""
-    state.db.execute(
-        "UPDATE objects SET outcome = 'quarantined', rule = 'sop-instance-conflict'"
-        " WHERE outcome = 'released' AND p_instance IN (SELECT p_instance FROM objects"
-        "  WHERE outcome = 'released' GROUP BY p_instance HAVING count(*) > 1)"
-    )
-
-
-def unnamed_survivors(state: State) -> Iterator[list[Survivor]]:
-    """Yield pages of survivors with temporary names.
-
-    Each page is marked as renamed when the next one is requested.
-    """
-    while True:
-        rows = state.db.execute(
-            "SELECT id, p_parts, p_patient, p_study, p_series, p_instance, p_suffix FROM objects"
-            " WHERE staged = 2 AND outcome = 'released' LIMIT ?",
-            (PAGE,),
-        ).fetchall()
-        if not rows:
-            break
-        yield [Survivor(number, parts, tuple(names)) for number, parts, *names in rows]
-        # Marked page by page: after a kill, the remaining files are renamed by the next run.
-        state.write("UPDATE objects SET staged = 1 WHERE id = ?", [(row[0],) for row in rows])
-    state.commit()
 
 
 # -- equal bytes and pixels -----------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from medsanitize.pipeline.state.database import PAGE, State
+from medsanitize.pipeline.state.excerpts import IN_PIXELS, SealedExcerpt, store_excerpts
 from medsanitize.release.layout import staged_path
 
+_KNOWN_VALUES = frozenset(
+    f"audit:{category}" for category in ("name", "id", "phone", "address", "institution", "text", "uid")
+)
 _TO_AUDIT = "outcome = 'released' AND audited = 0"
 
 
@@ -52,6 +56,10 @@ class Audited:
         Digests of further tile sets: of a DICOM slide, of each channel of an AFI.
     gone : bool
         Whether the file no longer exists.
+    excerpts : tuple of SealedExcerpt
+        What the findings consist of, as far as a person can judge it.
+    chance : tuple of (str, str)
+        Location and rule of each finding that a person judged to be chance.
     """
 
     id: int
@@ -60,6 +68,15 @@ class Audited:
     pixels: bytes | None
     scans: tuple[bytes, ...] = ()
     gone: bool = False
+    excerpts: tuple[SealedExcerpt, ...] = ()
+    chance: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_only_in_pixels(self) -> bool:
+        """Whether everything found is a known value in pixel data."""
+        return bool(self.findings) and all(
+            location == "pixels" and rule in _KNOWN_VALUES for location, rule in self.findings
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,17 @@ class FindingGroup:
 def count_to_audit(state: State) -> int:
     """Count the staged objects not yet audited."""
     return state.count(_TO_AUDIT)
+
+
+def staged_bytes(state: State) -> int:
+    """Return the size in bytes of all sanitized objects, whatever a later stage decides about them.
+
+    It decides how unlikely a hit must be, so a resumed run must find the same size as an uninterrupted one.
+    """
+    row = state.db.execute(
+        "SELECT total(bytes) FROM objects WHERE p_instance NOT NULL AND id NOT IN (SELECT id FROM synthetics)"
+    ).fetchone()
+    return int(row[0])
 
 
 def any_slide_to_audit(state: State) -> bool:
@@ -101,8 +129,33 @@ def objects_to_audit(state: State) -> Iterator[ObjectToAudit]:
         after = page[-1][:3]
 
 
-def store_audit(state: State, audited: Sequence[Audited]) -> None:
-    """Store audit results within the open batch."""
+def without_chance(audited: Audited, judged: Collection[bytes]) -> Audited:
+    """Take out the findings all of whose excerpts a person judged to be chance."""
+    if not audited.excerpts:
+        return audited
+    excerpts = {
+        finding: [one.name for one in audited.excerpts if (one.location, one.rule) == finding]
+        for finding in audited.findings
+    }
+    chance = tuple(
+        finding for finding, names in excerpts.items() if names and all(name in judged for name in names)
+    )
+    left = tuple(finding for finding in audited.findings if finding not in chance)
+    return replace(audited, findings=left, chance=chance)
+
+
+def store_audit(state: State, audited: Sequence[Audited], *, quarantine_pixels: bool = True) -> None:
+    """Store audit results within the open batch.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    audited : sequence of Audited
+        The results.
+    quarantine_pixels : bool
+        Whether an object with known values only in its pixel data is quarantined by itself.
+    """
     state.write(
         "UPDATE objects SET audited = 1, pixels_check = ?, pixels = ? WHERE id = ?",
         [(one.pixels_check, one.pixels, one.id) for one in audited],
@@ -110,13 +163,22 @@ def store_audit(state: State, audited: Sequence[Audited]) -> None:
     scans = [(digest, one.id) for one in audited for digest in one.scans]
     if scans:
         state.write("INSERT OR IGNORE INTO scans VALUES (?, ?)", scans)
+    if waived := [(one.id, *finding) for one in audited for finding in one.chance]:
+        state.write("INSERT OR IGNORE INTO chance_findings VALUES (?, ?, ?)", waived)
     found = [(one.id, location, rule) for one in audited for location, rule in one.findings]
     if found:
+        store_excerpts(state, [(one.id, excerpt) for one in audited for excerpt in one.excerpts])
         state.write("INSERT OR IGNORE INTO findings VALUES (?, ?, ?)", found)
         # A slide is quarantined by itself; findings in other objects are left to the gate.
         failed = [(one.findings[0][1], one.id) for one in audited if one.findings]
         state.write(
             "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind = 'slide'", failed
+        )
+    if quarantine_pixels:
+        state.write(
+            "UPDATE objects SET outcome = 'quarantined', rule = ? WHERE id = ? AND kind <> 'slide'"
+            " AND id NOT IN (SELECT id FROM synthetics)",
+            [(IN_PIXELS, one.id) for one in audited if one.is_only_in_pixels],
         )
 
 
@@ -124,7 +186,12 @@ def clear_audit(state: State) -> None:
     """Delete the results of earlier audits, as one transaction."""
     with state.transaction() as db:
         db.execute("UPDATE objects SET audited = 0 WHERE outcome = 'released'")
-        db.execute("DELETE FROM findings")
+        # What is quarantined is not audited again.
+        for table in ("findings", "excerpts", "chance_findings"):
+            db.execute(
+                f"DELETE FROM {table} WHERE id NOT IN (SELECT id FROM objects WHERE rule = ?)",  # noqa: S608
+                (IN_PIXELS,),
+            )
         db.execute("DELETE FROM scans")
 
 
@@ -139,10 +206,12 @@ def object_findings(state: State, limit: int = 10_000) -> list[tuple[str, str, s
 
 
 def finding_groups(state: State) -> list[FindingGroup]:
-    """Count the findings in objects to be released by location and rule, the most frequent first."""
+    """Count the findings without excerpts in objects to be released, by location and rule."""
     rows = state.db.execute(
         "SELECT location, findings.rule, count(*) FROM findings JOIN objects USING (id)"
-        " WHERE outcome = 'released' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+        " WHERE outcome = 'released' AND NOT EXISTS (SELECT 1 FROM excerpts WHERE excerpts.id = findings.id"
+        "  AND excerpts.location = findings.location AND excerpts.rule = findings.rule)"
+        " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
     )
     return [FindingGroup(*row) for row in rows.fetchall()]
 

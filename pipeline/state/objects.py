@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from medsanitize.pipeline.state.database import State
+from medsanitize.pipeline.state.keys import open_paths
 
 # Condition for objects found in the inputs; the others are synthetic images of this run.
 FOUND = "id NOT IN (SELECT id FROM synthetics)"
@@ -105,6 +106,26 @@ def pending_sources(state: State, page: int) -> Iterator[list[PendingSource]]:
     rows = state.db.execute("SELECT source, size, stamp, patient FROM objects WHERE outcome IS NULL")
     while found := rows.fetchmany(page):
         yield [PendingSource(*row) for row in found]
+
+
+def accounted_files(state: State) -> Iterator[tuple[bytes, str, str, str]]:
+    """Yield address, kind, outcome and rule of every file of the inputs, in the order of the walk."""
+    rows = state.db.execute(
+        "SELECT source, kind, coalesce(outcome, ''), coalesce(rule, '')"  # noqa: S608
+        f" FROM objects WHERE {FOUND} ORDER BY id"
+    )
+    for source, kind, outcome, rule in rows:
+        for path in open_paths(state.seal, source):
+            yield path, kind, outcome, rule
+
+
+def released_sources(state: State) -> Iterator[tuple[tuple[bytes, ...], bytes]]:
+    """Yield the addresses of the files of every released object, and its stamp, in the order of the walk."""
+    rows = state.db.execute(
+        f"SELECT source, stamp FROM objects WHERE outcome = 'released' AND {FOUND} ORDER BY id"  # noqa: S608
+    )
+    for source, stamp in rows:
+        yield tuple(open_paths(state.seal, source)), bytes(stamp)
 
 
 # -- verdicts -------------------------------------------------------------------------------

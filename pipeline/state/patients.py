@@ -60,10 +60,19 @@ def patient_of(state: State, name: bytes) -> Patient:
     return Patient(*json.loads(state.seal.open(row[0], b"patient")))
 
 
+def has_patient(state: State, name: bytes) -> bool:
+    """Report whether the inputs state this patient."""
+    return state.db.execute("SELECT 1 FROM patients WHERE patient = ?", (name,)).fetchone() is not None
+
+
 def patients_with_id(state: State, identifier: str) -> list[bytes]:
-    """Return the keyed names of the patients with this PatientID, one per issuer."""
+    """Return the keyed names of the patients with this PatientID, as merged; several if issuers share it."""
     person = state.seal.name("person", identifier)
-    rows = state.db.execute("SELECT patient FROM patients WHERE person = ?", (person,))
+    rows = state.db.execute(
+        "SELECT patient FROM patients WHERE person = ? AND patient NOT IN (SELECT alias FROM merged)"
+        " UNION SELECT patient FROM merged WHERE person = ? AND patient IN (SELECT patient FROM patients)",
+        (person, person),
+    )
     return [bytes(name) for (name,) in rows]
 
 

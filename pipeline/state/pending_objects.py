@@ -31,7 +31,8 @@ class CostWeights:
 class PendingObject:
     """An object without an outcome; ``source`` are its encrypted paths, the names are keyed.
 
-    ``cost`` is the estimated number of seconds that sanitizing it takes.
+    ``cost`` is the estimated number of seconds that sanitizing it takes; ``own_uid`` asks for another SOP
+    Instance UID than the stated one.
     """
 
     id: int
@@ -41,6 +42,7 @@ class PendingObject:
     size: int
     stamp: bytes
     contested: bool
+    own_uid: bool
     sop: bytes
     source: bytes
     cost: float
@@ -53,6 +55,11 @@ def pending_cost(state: State, weights: CostWeights) -> float:
     """Return the estimated number of seconds that all objects without an outcome take."""
     sql = f"SELECT total({_COST}) FROM objects WHERE outcome IS NULL"  # noqa: S608
     return float(state.db.execute(sql, weights.parameters()).fetchone()[0])
+
+
+def any_other_format(state: State) -> bool:
+    """Report whether a picture or a slide has no outcome yet."""
+    return state.count("kind IN ('raster', 'slide') AND outcome IS NULL") > 0
 
 
 def pending_objects(state: State, weights: CostWeights, large: float) -> Iterator[PendingObject]:
@@ -81,4 +88,6 @@ def pending_objects(state: State, weights: CostWeights, large: float) -> Iterato
 
 def _pending(row: tuple[int, bytes, bytes, str, int, bytes, int, bytes, bytes, float]) -> PendingObject:
     number, patient, study, kind, size, stamp, contested, sop, source, cost = row
-    return PendingObject(number, patient, study, kind, size, stamp, bool(contested), sop, source, cost)
+    return PendingObject(
+        number, patient, study, kind, size, stamp, contested == 1, contested == 2, sop, source, cost
+    )

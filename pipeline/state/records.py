@@ -34,6 +34,7 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
         str(record.faces),
         None if record.slide is None else astuple(record.slide),
         [astuple(part) for part in record.parts],
+        record.times,
     ]
     return seal.close(json.dumps(facts).encode(), b"record")
 
@@ -42,7 +43,7 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
     """Restore a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
-    pixels, regions, faces, slide, parts = facts
+    pixels, regions, faces, slide, parts, (before, after) = facts
     patient, study, series, instance = (name or "" for name in names)
     return ObjectRecord(
         outcome=Outcome(outcome),
@@ -64,6 +65,7 @@ def open_record(state: State, outcome: str, names: Sequence[str | None], payload
         faces=CheckResult(faces),
         slide=None if slide is None else SlideRecord(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
         parts=tuple(FilePart(*part) for part in parts),
+        times=(before, after),
     )
 
 

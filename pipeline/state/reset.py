@@ -12,12 +12,12 @@ REQUEUED = "requeued"
 """Rule of an object that is to be sanitized again; no run ends with it."""
 REVIEW = "review"
 """Rule of an object that a person quarantined."""
-# Every column that sanitizing or a later stage fills: a stale value would pass for a result.
-_CLEARED = (
+CLEARED = (
     "outcome = NULL, rule = NULL, staged = 0, p_patient = NULL, p_study = NULL, p_series = NULL,"
     " p_instance = NULL, bytes = NULL, sha256 = NULL, native = NULL, pixels = NULL, pixels_check = 0,"
     " flags = '', audited = 0, payload = NULL"
 )
+"""Every column that sanitizing or a later stage fills: a stale value would pass for a result."""
 
 
 def count_requeued(state: State) -> int:
@@ -47,7 +47,7 @@ def reopen_requeued(state: State) -> None:
     db = state.db
     _remove_synthetics(db)
     db.execute("UPDATE objects SET requeued = 0 WHERE requeued")
-    db.execute(f"UPDATE objects SET requeued = 1, {_CLEARED} WHERE rule = ?", (REQUEUED,))  # noqa: S608
+    db.execute(f"UPDATE objects SET requeued = 1, {CLEARED} WHERE rule = ?", (REQUEUED,))  # noqa: S608
     # A decision to release applied to the earlier result of sanitizing, not to the new one.
     db.execute(
         "DELETE FROM decisions WHERE verdict = 'release' AND id IN (SELECT id FROM objects WHERE requeued)"
@@ -58,7 +58,7 @@ def reopen_all(state: State) -> None:
     """Make every sanitized object pending, within the open transaction."""
     db = state.db
     _remove_synthetics(db)
-    db.execute(f"UPDATE objects SET {_CLEARED} WHERE p_instance NOT NULL OR rule = ?", (REQUEUED,))  # noqa: S608
+    db.execute(f"UPDATE objects SET {CLEARED} WHERE p_instance NOT NULL OR rule = ?", (REQUEUED,))  # noqa: S608
 
 
 def quarantine_decided(state: State) -> None:
@@ -86,7 +86,7 @@ def remove_review_items(state: State) -> None:
 
 def remove_findings(state: State) -> None:
     """Remove the findings of the audit on pending objects, within the open transaction."""
-    _remove_pending(state, "findings")
+    _remove_pending(state, "findings", "excerpts", "chance_findings")
 
 
 def remove_fingerprints(state: State) -> None:

@@ -50,12 +50,15 @@ class RegistryResult:
         Number of equal objects by earlier release and kind of equality; not for publication.
     relies_on
         Name and version of the releases because of which objects were dropped.
+    compared
+        Number of releases of other names in the registry.
     """
 
     supersedes: str | None = None
     public_prior: tuple[str, ...] = ()
     links: Mapping[str, int] = field(default_factory=dict)
     relies_on: tuple[tuple[str, str], ...] = ()
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,27 @@ class OverlapResult:
     unclear: int = 0
     sentences: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPartner:
+    """The answer of one partner: its name, the number of common items, and the session of the transcript."""
+
+    name: str
+    common: int
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPartners:
+    """The answers of all partners that were asked.
+
+    ``compared`` and ``missing`` are the numbers of images with and without a digest of their pixels.
+    """
+
+    partners: tuple[AskedPartner, ...]
+    compared: int
+    missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +216,27 @@ class Publication:
     summary: str
     digest: str
     vouchers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityResult:
+    """The comparison of released objects with their sources by foreign readers.
+
+    Attributes
+    ----------
+    concerned : int
+        Released DICOM objects.
+    checked, pixels : int
+        Objects that dciodvfy read before and after, and whose pixels were compared.
+    quarantined : int
+        Objects with an error that their source has not, or with other pixels.
+    introduced, kept : mapping
+        SOP Class UID -> kind of error -> number; errors of the release only, and of both.
+    """
+
+    concerned: int
+    checked: int
+    pixels: int
+    quarantined: int
+    introduced: Mapping[str, Mapping[str, int]]
+    kept: Mapping[str, Mapping[str, int]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from medsanitize.pipeline.state.database import State
-from medsanitize.pipeline.state.patients import patient_of, patients_with_id
+from medsanitize.pipeline.state.merged_patients import patient_with
+from medsanitize.pipeline.state.patients import has_patient, patients_with_id
 
 
 def index_inventory(state: State) -> None:
@@ -12,13 +13,17 @@ def index_inventory(state: State) -> None:
     state.db.execute("CREATE INDEX objects_study ON objects (study)")
     state.db.execute("CREATE INDEX objects_sop ON objects (sop)")
     state.db.execute("CREATE INDEX patients_person ON patients (person)")
+    state.db.execute("CREATE INDEX demographics_birth ON demographics (birth)")
 
 
 def drop_without_consent(state: State, issuer: str | None, identifier: str) -> bool:
     """Drop one excluded patient's objects; return whether the patient is in the inputs."""
     found = False
-    for name in patients_with_id(state, identifier):
-        if issuer is None or issuer == patient_of(state, name).issuer:
+    names = patients_with_id(state, identifier)
+    if issuer is not None:
+        names = [patient_with(state, issuer, identifier)]
+    for name in names:
+        if has_patient(state, name):
             found = True
             state.db.execute(
                 "UPDATE objects SET outcome = 'dropped', rule = 'consent' WHERE patient = ?", (name,)

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import (
+    AskedPartner,
+    AskedPartners,
     Attacked,
     Attacks,
     ExcludedPatients,
@@ -25,6 +27,7 @@ from medsanitize.pipeline.state.result_types import (
     Replaced,
     SharedInputs,
     TableNotes,
+    ValidityResult,
     Walk,
 )
 from medsanitize.pipeline.storage.local import Root
@@ -130,9 +133,15 @@ def _attacks(facts: Mapping[str, Any]) -> Attacks:
     return Attacks(made, facts["images"], facts["unread"])
 
 
+def _asked(facts: Mapping[str, Any]) -> AskedPartners:
+    return AskedPartners(**{**facts, "partners": tuple(AskedPartner(**one) for one in facts["partners"])})
+
+
 def _registry(facts: Mapping[str, Any]) -> RegistryResult:
     releases = tuple((str(name), str(version)) for name, version in facts["relies_on"])
-    return RegistryResult(facts["supersedes"], tuple(facts["public_prior"]), facts["links"], releases)
+    return RegistryResult(
+        facts["supersedes"], tuple(facts["public_prior"]), facts["links"], releases, facts.get("compared", 0)
+    )
 
 
 def _overlap(facts: Mapping[str, Any]) -> OverlapResult:
@@ -179,14 +188,20 @@ SHARED_INPUTS = Result("shared-inputs", _inputs, ("engines.shared_storage",), en
 
 WALK = Result("walk", lambda facts: Walk(**facts), ("stages.inventory",))
 """The complete inventory."""
-PARTIAL_WALK = Result("partial-walk", lambda facts: Walk(**facts), ("stages.inventory",))
+PARTIAL_WALK = Result("partial-walk", lambda facts: Walk(**facts), ("stages.inventory",), ("run",))
 """The inventory up to its last stored batch."""
+TOP_WALK = Result("top-walk", lambda facts: Walk(**facts), ("stages.inventory",))
+"""The complete walk of the inputs, before containers are opened."""
+LISTED_COMPARED = Flag("listed-compared", ("stages.dicomdirs",))
+"""The files that every DICOMDIR lists are compared with those that were found."""
 SPECIMENS_ASSIGNED = Flag("specimens-assigned", ("stages.slides",))
 """The patients and specimens of the table ``wsi.specimens`` are assigned to slides."""
 RESOLVED = Flag("resolved", ("stages.resolve",))
 """Consent, mixed studies and contested UIDs are decided."""
 EXCLUDED = Result("excluded", lambda facts: ExcludedPatients(**facts), ("stages.resolve",), ("evidence",))
 """Counts of the list ``exclude``."""
+SUSPECTED = Result("suspected-patients", int, ("stages.resolve", "evidence"), ("evidence", "run"), encode=int)
+"""Number of pairs of patients that may be one person, and on which nobody decided."""
 SMALL_SERIES_JOINED = Flag("small-series-joined", ("stages.faces",))
 """Series with too few slices are joined by frame of reference."""
 FACES_JUDGED = Flag("faces-judged", ("stages.faces",))
@@ -202,24 +217,27 @@ REVIEW_ITEMS_END = Result(
 
 # -- decisions on the whole set -------------------------------------------------------------
 
-CONTESTS_SETTLED = Flag("contests-settled", ("stages.deduplicate",))
+CONTESTS_SETTLED = Flag("contests-settled", ("stages.conflicts",))
 """Contested SOP Instance UIDs are decided."""
+VALIDITY = Result("validity", lambda facts: ValidityResult(**facts), ("stages.validate",), ("evidence",))
+"""The comparison of released objects with their sources by foreign readers."""
 DUPLICATES_JUDGED = Flag("duplicates", ("stages.deduplicate",))
 """Equal bytes, equal pixels and earlier releases are decided."""
 REGISTRY = Result(
     "registry",
     _registry,
     ("stages.deduplicate",),
-    ("evidence", "run"),
+    ("evidence", "run", "stages.manifests"),
 )
 """The comparison of the release with the registry."""
-FAILED_BYTES = Flag("failed-bytes", ("stages.deduplicate",))
+FAILED_BYTES = Flag("failed-bytes", ("stages.conflicts", "stages.deduplicate"))
 """Equal bytes that the policy does not allow."""
-FAILED_PIXELS = Flag("failed-pixels", ("stages.deduplicate",))
+FAILED_PIXELS = Flag("failed-pixels", ("stages.conflicts", "stages.deduplicate"))
 """Equal pixels that the policy does not allow."""
 FAILED_REGISTRY = Flag("failed-registry", ("stages.deduplicate",))
 """Objects of earlier releases that the policy does not allow."""
 FINGERPRINTED_BY = _text("fingerprinted-by", ("stages.overlap",))
+FINGERPRINTED_AS = _text("fingerprinted-as", ("stages.overlap",))
 """Identity of the models that made the stored fingerprints."""
 OVERLAP_JUDGED = Flag("overlap", ("stages.overlap",))
 """The comparison with earlier releases is decided."""
@@ -238,12 +256,14 @@ SYNTHETIC: Result[SyntheticSummary | None] = Result(
     "synthetic",
     _synthetic,
     ("synthesis.synthesize_stage",),
-    ("evidence", "stages.manifests"),
+    ("demo.synthetic", "evidence", "stages.manifests", "synthesis.synthetic_gate"),
     encode=lambda value: None if value is None else asdict(value),
 )
 """The public facts about synthetic images; stored as None where nothing was replaced."""
 ATTACKS = Result("attacks", _attacks, ("stages.linkage_attack",))
 """Success of linkage attacks on the released images."""
+ASKED_PARTNERS = Result("asked-partners", _asked, ("stages.partners",))
+"""How many items other hospitals have in common with the staged set."""
 
 # -- evidence and publication ---------------------------------------------------------------
 

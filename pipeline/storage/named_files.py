@@ -1,4 +1,4 @@
-"""Temporary names for slides read from a store, for libraries that open files by path.
+"""Temporary names for files read from a store, for libraries and programs that open files by path.
 
 The names are links to unnamed files: a killed run leaves only names on disk, no content.
 """
@@ -14,30 +14,40 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.storage.containers.reader import PREFIX as UNPACKED_PREFIX
 from medsanitize.pipeline.storage.protocol import Content
 from medsanitize.pipeline.storage.spool import spool_folder, unnamed_file
 from medsanitize.release.atomic_io import storage_errors
 
 PREFIX: Final = ".slide-"
-_DESCRIPTOR_FOLDER: Final = Path("/proc/self/fd")
+_PROCESSES: Final = Path("/proc")
 _STEM: Final = b"slide"
+
+
+class CannotName(EnvironmentFailure):
+    """The system cannot give unnamed files a name."""
 
 
 @contextmanager
 def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator[tuple[Path, ...]]:
-    """Provide a path for every file of an opened slide within a context; local files keep their own.
+    """Provide a path for every file of an opened source within a context; local files keep their own.
 
     Raises
     ------
+    CannotName
+        The system is not Linux and cannot link to unnamed files.
     EnvironmentFailure
-        The disk is full, or the system is not Linux and cannot link to unnamed files.
+        The disk is full.
     """
     if paths[0].startswith(b"/"):
         yield tuple(Path(os.fsdecode(path)) for path in paths)
         return
-    if not _DESCRIPTOR_FOLDER.is_dir():
-        raise EnvironmentFailure(
-            "Slides in a store can only be audited on Linux", "Copy them to a folder and give its path"
+    # By process ID: in a program that this process starts, ``/proc/self`` would be that program.
+    descriptors = _PROCESSES / str(os.getpid()) / "fd"
+    if not descriptors.is_dir():
+        raise CannotName(
+            "Slides in a store or an archive can only be audited on Linux",
+            "Copy them to a folder and give its path",
         )
     with ExitStack() as stack, storage_errors():
         folder = stack.enter_context(TemporaryDirectory(prefix=PREFIX, dir=spool_folder()))
@@ -48,14 +58,14 @@ def named_files(paths: Sequence[bytes], contents: Sequence[Content]) -> Iterator
             file.flush()
             link.parent.mkdir(parents=True, exist_ok=True)
             # The content stays in an unnamed file, which the kernel removes however the process ends.
-            link.symlink_to(_DESCRIPTOR_FOLDER / str(file.fileno()))
+            link.symlink_to(descriptors / str(file.fileno()))
         yield tuple(links)
 
 
 def remove_links(folder: Path) -> None:
-    """Remove the links that a killed run left in a folder."""
+    """Remove the links and unpacked files that a killed command left in a folder."""
     with storage_errors():
-        for path in folder.glob(f"{PREFIX}*"):
+        for path in (*folder.glob(f"{PREFIX}*"), *folder.glob(f"{UNPACKED_PREFIX}*")):
             shutil.rmtree(path)
 
 

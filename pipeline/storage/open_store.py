@@ -7,6 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
+from medsanitize.pipeline.storage.containers.address import is_inside
+from medsanitize.pipeline.storage.containers.reader import ContainerReader
 from medsanitize.pipeline.storage.local import LocalReader
 from medsanitize.pipeline.storage.pacs.address import SCHEMES, service_in
 from medsanitize.pipeline.storage.protocol import Reader
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def reader_of(address: bytes) -> Reader:
-    """Return the reader for an address: a local path starts with a slash, all others have a scheme.
+    """Return the reader for an address: a local path starts with a slash, others have a scheme.
 
     Raises
     ------
@@ -26,6 +28,8 @@ def reader_of(address: bytes) -> Reader:
     """
     if address.startswith(b"/"):
         return _local()
+    if is_inside(address):
+        return container_reader()
     if address.startswith(SCHEMES):
         return _pacs(service_in(address))
     if scheme_of(address) in STORES:
@@ -36,6 +40,12 @@ def reader_of(address: bytes) -> Reader:
 def is_in_store(release: str) -> bool:
     """Report whether a release is given as an address in a store or on a web server."""
     return scheme_of(os.fsencode(release)) in STORES
+
+
+@cache
+def container_reader() -> ContainerReader:
+    """Return the reader for files in containers."""
+    return ContainerReader(reader_of)
 
 
 @cache

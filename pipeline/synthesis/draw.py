@@ -120,12 +120,7 @@ def require_memory(images: int, generator: Generator, finds: Retrieval, scores: 
 
 
 def sample_images(
-    wanted: Sequence[int],
-    gate: PrivacyGate,
-    sampler: Sampler,
-    seed: Callable[[int, int], int],
-    *,
-    most: float,
+    wanted: Sequence[int], gate: PrivacyGate, sampler: Sampler, seed: Callable[[int, int], int]
 ) -> SamplingResult:
     """Sample the wanted number of images of each class that match no training patient.
 
@@ -134,19 +129,17 @@ def sample_images(
     wanted : sequence of int
         Requested images by class; the sum is at least one.
     gate : PrivacyGate
-        See `medsanitize.generators.privacy_gate.gate`.
+        See `medsanitize.generators.privacy_gate.gate`; its plan has the number of images to judge.
     sampler : callable
         Generates the images of requests.
     seed : callable
         Returns the seed of a class and an index.
-    most : float
-        Upper bound of the match rate that the gate requires; it determines how many images are judged.
     """
     import numpy as np
-    from medsanitize.generators.privacy_gate.parameters import images_needed
 
     # Fixed before any image is seen: a number that depended on the matches would void the bound.
-    first = _first(wanted, images_needed(most), seed)
+    # Images that cannot pass are judged for the record, in the number that is wanted.
+    first = _first(wanted, 0 if gate.needed else gate.plan.images, seed)
     images = sampler(first)
     judged = gate.judge(images)
     kept: list[list[tuple[SampleRequest, Any]]] = [[] for _ in wanted]
@@ -155,8 +148,8 @@ def sample_images(
             kept[one.label].append((one, image))
     again = refused = 0
     begun = [sum(one.label == label for one in first) for label in range(len(wanted))]
-    # Without a threshold no match can be decided, so a resampled image would be no better.
-    while judged.verdict.state != "failed" and not judged.verdict.threshold.needed:
+    # Images that are not released need no replacement.
+    while judged.verdict.passed:
         lacking = [number - len(held) for number, held in zip(wanted, kept, strict=True)]
         more = [
             SampleRequest(label, begun[label] + place, seed(label, begun[label] + place))
@@ -205,11 +198,14 @@ def sampling_counts(drawn: SamplingResult) -> tuple[tuple[str, str], ...]:
     verdict = drawn.judged.verdict
     return (
         ("Verdict", verdict.state),
-        ("Generated (n)", f"{verdict.images:,}"),
+        ("Generated (N)", f"{verdict.images:,}"),
         ("Match (k)", f"{verdict.matches:,}"),
-        ("Bound (U)", f"{verdict.upper:.3%}"),
+        ("Bound of matches (U)", f"{verdict.upper:.3%}"),
+        ("Calibration patients (n)", f"{verdict.threshold.patients:,}"),
+        ("Missed, at most (beta)", f"{verdict.threshold.missed:.2%}"),
         ("Copies generated, at most", f"{verdict.copy_rate:.3%}"),
-        ("Copies remaining, at most", f"{verdict.residual:.1e}"),
+        ("Copies remaining, at most", f"{verdict.residual:.4%}"),
+        ("Try", f"{verdict.terms.attempt:,}"),
         ("Requested", f"{sum(drawn.wanted):,}"),
         ("Accepted", f"{len(drawn.chosen):,}"),
     )

@@ -38,12 +38,27 @@ class ReferenceTable:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReferenceSplits:
-    """The three splits, with common patient numbers; ``excluded`` counts excluded rows by reason."""
+    """The three splits, with common patient numbers.
+
+    Attributes
+    ----------
+    training, holdout, calibration
+        The splits.
+    excluded
+        Number of excluded rows, by reason.
+    digests
+        Digests of the images of the three splits.
+    patients, files
+        Patients and files of the training split, by which tries on the same data are counted.
+    """
 
     training: Split
     holdout: Split
     calibration: Split
     excluded: Mapping[str, int]
+    digests: tuple[str, ...]
+    patients: tuple[str, ...]
+    files: tuple[Path, ...]
 
 
 class LazyImages(Sequence["ImageArray"]):
@@ -97,10 +112,11 @@ def reference_splits(
 
     numbers: dict[str, int] = {}
     excluded: Counter[str] = Counter()
-    sides, digests = [], []
+    sides, digests, named = [], [], []
     # Patients are numbered across the splits, so that a patient in two of them has one number.
     for name, part in zip(PARTS, table.parts, strict=True):
-        rows = rows_of(table, part)
+        # The images of a generator are of its kind.
+        rows = rows_of(table, part).of_kind(generator.modality)
         labels, of_image = _rows_with_class(rows, table.label, generator.classes)
         examples, left_out = _examples(labels, progress, cancellation)
         if seen and name != "training":
@@ -112,6 +128,7 @@ def reference_splits(
         classes = [of_image.get(path, 0) for path in examples.paths]
         sides.append(Split(LazyImages(examples), np.array(patients, np.int64), np.array(classes, np.int64)))
         digests.append(examples.digest)
+        named.append((tuple(sorted({people[path] for path in examples.paths})), examples.paths))
         excluded.update(left_out)
     if training.get("images", digests[0]) != digests[0]:
         raise UsageError(
@@ -119,7 +136,8 @@ def reference_splits(
             "Name the table, folder, columns and part that train generator was given",
         )
     first, holdout, calibration = sides
-    return ReferenceSplits(first, holdout, calibration, dict(sorted(excluded.items())))
+    reasons = dict(sorted(excluded.items()))
+    return ReferenceSplits(first, holdout, calibration, reasons, tuple(digests), *named[0])
 
 
 def _require_unseen(part: str, digests: Collection[str], seen: Collection[str]) -> None:

@@ -16,8 +16,9 @@ from medsanitize.pipeline.state.records import remove_unreleased
 from medsanitize.pipeline.state.result_types import Replaced
 from medsanitize.pipeline.state.stage_results import REPLACED
 from medsanitize.pipeline.state.synthetics import originals
+from medsanitize.pipeline.storage.containers.address import shown
 from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, rows_of
-from medsanitize.policies.model import Synthesize
+from medsanitize.policies.synthesize import Synthesize
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 RULE: Final = "synthesize:replaced"
@@ -107,7 +108,7 @@ def _images(state: State) -> Iterator[_Image]:
     for one in originals(state):
         if _has_image(one.record):
             flagged = one.flagged or CheckResult.FLAGGED in (one.record.pixels, one.record.faces)
-            yield _Image(one.id, one.patient, flagged, one.paths)
+            yield _Image(one.id, one.patient, flagged, tuple(map(shown, one.paths)))
 
 
 def _has_image(record: ObjectRecord) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -40,12 +40,13 @@ from medsanitize.pipeline.synthesis.draw import (
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, reference_splits
 from medsanitize.pipeline.synthesis.replaced_objects import (
     labels_by_path,
-    read_replaced,
     replace_originals,
     table_of,
 )
+from medsanitize.pipeline.synthesis.synthetic_gate import synthetic_gate
+from medsanitize.pipeline.synthesis.tries import Try, TryRecord, draw_digest, marks_of
 from medsanitize.pipeline.synthesis.write_objects import ExportItem, generate_batch, stage_batch
-from medsanitize.policies.model import Synthesize
+from medsanitize.policies.synthesize import Synthesize
 from medsanitize.progress import Progress, StageTiming
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.summary import FigureTable, GateSummary, SyntheticSummary
@@ -53,6 +54,7 @@ from medsanitize.release.summary import FigureTable, GateSummary, SyntheticSumma
 if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.privacy_gate.gate import PrivacyGate
+    from medsanitize.generators.privacy_gate.parameters import GateParameters
     from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
@@ -68,6 +70,7 @@ class SynthesizeStage(Stage):
     """Replace originals by synthetic images that pass the privacy gate, and audit those in turn."""
 
     section: Synthesize | None
+    tries: Path
     audit: AuditStage
     decode: DecodeStage
 
@@ -93,7 +96,7 @@ class SynthesizeStage(Stage):
         """Replace the originals, then audit and decode the synthetic images."""
         if self.section is None:
             return
-        synthesize(context, self.section)
+        synthesize(context, self.section, self.tries)
         # The audit stage ran before this one, and no file may be published without an audit.
         if count_to_audit(context.state):
             self.audit.run(context, lambda _: None)
@@ -213,7 +216,7 @@ class GateProgress:
         self.progress.message(text)
 
 
-def synthesize(context: RunContext, section: Synthesize) -> None:
+def synthesize(context: RunContext, section: Synthesize, tries: Path) -> None:
     """Drop the originals, sample synthetic images, apply the privacy gate, and stage the accepted images.
 
     Parameters
@@ -222,6 +225,8 @@ def synthesize(context: RunContext, section: Synthesize) -> None:
         The context of the run.
     section : Synthesize
         The section ``synthesize`` of the policy.
+    tries : Path
+        The record of tries.
     """
     state = context.state
     # First, so that no failure below can leave an original in the release.
@@ -234,12 +239,18 @@ def synthesize(context: RunContext, section: Synthesize) -> None:
 
         generator = open_generator_once(section.model, section.device)
         wanted = requested_counts(replaced, section.per_patient, generator, training_of(section.model))
-        gate, sides = _prepared(context, section, generator, wanted)
-        # Too few patients for any threshold: sampling could not change the verdict.
+        record = TryRecord(tries, None if context.workspace.anonymous else state.seal)
+        gate, sides, judged = _prepared(context, section, generator, wanted, record)
+        # Sampling could not change the verdict.
         if gate.needed:
             _keep(state, _without_images(gate, replaced, wanted), ())
         else:
-            drawn = _sample_and_judge(context, section, generator, gate, wanted)
+            # Before any image is judged: a try that was interrupted after its verdict counts as well.
+            record.add(judged, gate.terms.attempt)
+            models = gate.verifiers
+            planned = max(sum(wanted), gate.plan.images)
+            require_memory(planned, generator, models.retrieval, models.verification)
+            drawn = _sample_and_judge(context, generator, gate, wanted)
             state.commit()
             measured = _measured(context, generator, drawn, sides)
             if not context.workspace.anonymous:
@@ -276,19 +287,25 @@ def requested_counts(
 
 
 def _prepared(
-    context: RunContext, section: Synthesize, generator: Generator, wanted: Sequence[int]
-) -> tuple[PrivacyGate, ReferenceSplits]:
-    """The gate, calibrated, and the images that it knows."""
+    context: RunContext,
+    section: Synthesize,
+    generator: Generator,
+    wanted: Sequence[int],
+    record: TryRecord,
+) -> tuple[PrivacyGate, ReferenceSplits, Try]:
+    """The gate, calibrated, the images that it knows, and the try that it is calibrated for."""
     from medsanitize.generators.diffusion.generator import training_of
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
-    from medsanitize.generators.privacy_gate.parameters import GateParameters, images_needed
 
     progress, stop = GateProgress(context.progress), context.cancellation
-    images = max(sum(wanted), images_needed(section.bound))
+    images = sum(wanted)
     retrieval, verification = open_verifiers(section.retrieval, section.verifier)
     require_memory(images, generator, retrieval, verification)
     seen = training_digests_of(section.retrieval, section.verifier)
     sides = reference_splits(table_of(section), generator, training_of(section.model), seen, progress, stop)
+    terms = gate_terms(section)
+    facts = {"wanted": list(wanted), "terms": asdict(terms)}
+    judged = _try_of(context, generator, (retrieval, verification), sides, facts)
     gate = calibrate_gate(
         sides.training,
         sides.holdout,
@@ -297,11 +314,44 @@ def _prepared(
         retrieval,
         verification,
         images=images,
-        terms=GateParameters(most=section.bound),
+        terms=replace(terms, attempt=record.number(judged)),
         progress=progress,
         cancellation=stop,
     )
-    return gate, sides
+    return gate, sides, judged
+
+
+def _try_of(
+    context: RunContext,
+    generator: Generator,
+    models: Sequence[Retrieval | Verification],
+    sides: ReferenceSplits,
+    facts: Mapping[str, Any],
+) -> Try:
+    """Return the try of this run; a run that is repeated with the same key and settings has the same."""
+    from medsanitize.generators.export.provenance import seed_of
+
+    # An anonymous run leaves no keyed trace of patients: the model's folder has this digest as well.
+    marks = (
+        frozenset([sides.digests[0]])
+        if context.workspace.anonymous
+        else marks_of(sides.patients, sides.files, context.state.seal)
+    )
+    seed = seed_of(context.subkeys, generator.digest, 0, 0)
+    digests = [generator.digest, *(one.digest for one in models), *sides.digests]
+    return Try(draw_digest({"digests": digests, "seed": str(seed), **facts}), marks)
+
+
+def gate_terms(section: Synthesize) -> GateParameters:
+    """Return the parameters of the gate that the policy sets."""
+    from medsanitize.generators.privacy_gate.parameters import GateParameters
+
+    limit = section.reidentification
+    return GateParameters(
+        residual=section.residual,
+        inconclusive=section.inconclusive == "accept",
+        reidentification=None if limit is None else limit.limit,
+    )
 
 
 def _without_images(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]) -> SyntheticSummary:
@@ -324,11 +374,7 @@ def _without_images(gate: PrivacyGate, replaced: Replaced, wanted: Sequence[int]
 
 
 def _sample_and_judge(
-    context: RunContext,
-    section: Synthesize,
-    generator: Generator,
-    gate: PrivacyGate,
-    wanted: Sequence[int],
+    context: RunContext, generator: Generator, gate: PrivacyGate, wanted: Sequence[int]
 ) -> SamplingResult:
     from medsanitize.generators.export.provenance import seed_of
 
@@ -338,7 +384,7 @@ def _sample_and_judge(
         context.engine, generate_batch, generator, SampledImages(context.state), progress.advance
     )
     seed = partial(seed_of, context.subkeys, generator.digest)
-    return sample_images(wanted, gate, sampler, seed, most=section.bound)
+    return sample_images(wanted, gate, sampler, seed)
 
 
 def _measured(
@@ -453,9 +499,10 @@ def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iter
     from medsanitize.generators.export.provenance import SyntheticProvenance
 
     verdict, classes = drawn.judged.verdict, generator.classes or ("",)
-    bound = float(verdict.upper)
+    bounds = float(verdict.upper), float(verdict.residual)
     said = [
-        SyntheticProvenance(name, generator.digest, verdict.state, bound, __version__) for name in classes
+        SyntheticProvenance(name, generator.digest, verdict.state, bounds[0], __version__, bounds[1])
+        for name in classes
     ]
     items = (
         ExportItem(one, image.tobytes(), said[one.label])
@@ -467,39 +514,3 @@ def _staged(engine: Engine, generator: Generator, drawn: SamplingResult) -> Iter
                 "A process that writes synthetic images died", "Use fewer workers, then run the command again"
             )
         yield from result
-
-
-def synthetic_gate(state: State, *, replaces: bool) -> GateSummary:
-    """Decide the gate ``synthetic images``: passed only if all requested images passed the privacy gate."""
-    name, facts = "synthetic images", SYNTHETIC.load(state)
-    if not replaces:
-        return GateSummary(name, "not_applicable", "No image is replaced by a synthetic one.")
-    unlabeled = _unlabeled(state)
-    if facts is None:
-        nothing = "The policy replaces images, but there was none to replace."
-        return GateSummary(name, "flagged" if unlabeled else "passed", unlabeled or nothing)
-    told, sound = [f"{facts.replaced} images were dropped."], not unlabeled
-    if facts.state == "passed":
-        promised = f"{facts.label} ({facts.bound:.3%} at 95 %)"
-        told.append(f"{facts.released} synthetic images are released: {promised}.")
-    else:
-        told.append(f"No synthetic image is released: the verdict is {facts.state}.")
-        sound = False
-    if facts.state == "passed" and facts.released < facts.requested:
-        told.append(f"{facts.requested - facts.released} of the requested images are missing.")
-        sound = False
-    told += [unlabeled] if unlabeled else []
-    return GateSummary(name, "passed" if sound else "flagged", " ".join(told))
-
-
-def _unlabeled(state: State) -> str:
-    """Return the message on images that cannot be replaced because the table has no label for them."""
-    replaced = read_replaced(state)
-    if not replaced.unlabeled:
-        return ""
-    if not replaced.named:
-        return (
-            "No file of the table is an image of this release:"
-            f" {replaced.unlabeled} images could not be replaced by label."
-        )
-    return f"{replaced.unlabeled} images without a label in the table were not replaced."

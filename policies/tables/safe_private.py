@@ -15,8 +15,18 @@ Care = Literal["none", "text", "date", "uid", "items", "opaque"]
 
 ``none``: numbers, kept. ``text``: reduced to the vocabulary. ``date``: shifted. ``uid``: replaced unless
 registered. ``items``: a sequence whose items are cleaned. ``opaque``: bytes without a readable layout (OB,
-UN, some texts), which PS3.15 itself calls unsafe: dropped unless the policy names the attribute.
+OW, UN), which PS3.15 itself calls unsafe: dropped unless the policy names the attribute.
 """
+
+
+Source = Literal["PS3.15", "PixelMed", "policy"]
+"""Where an attribute is listed: Table E.3.10-1, the list of PixelMed's de-identifier, or the policy."""
+
+_FILES: tuple[tuple[str, Source], ...] = (
+    ("safe_private_extra.csv", "PixelMed"),
+    ("safe_private.csv", "PS3.15"),
+)
+"""Files in the order in which they are read: the standard decides about an attribute of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +35,17 @@ class SafePrivate:
 
     vr: str
     vm: str
-    meaning: str
     care: Care
-    source: str
+    source: Source
 
 
 @cache
 def safe_private() -> Mapping[tuple[int, str, int], SafePrivate]:
     """Return (group, private creator, element byte) -> attribute. Creators match exactly, after stripping."""
-    text = (files(__package__) / "safe_private.csv").read_text(encoding="utf-8")
-    return MappingProxyType(
-        {
-            (int(row["group"], 16), row["creator"], int(row["element"], 16)): SafePrivate(
-                row["vr"], row["vm"], row["meaning"], cast(Care, row["care"]), row["source"]
-            )
-            for row in csv.DictReader(text.splitlines())
-        }
-    )
+    found = {}
+    for name, source in _FILES:
+        text = (files(__package__) / name).read_text(encoding="utf-8")
+        for row in csv.DictReader(text.splitlines()):
+            key = (int(row["group"], 16), row["creator"], int(row["element"], 16))
+            found[key] = SafePrivate(row["vr"], row["vm"], cast(Care, row["care"]), source)
+    return MappingProxyType(found)

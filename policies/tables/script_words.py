@@ -32,6 +32,9 @@ _VARIANTS: Final = str.maketrans(
     }
 )
 
+OPEN_SCRIPTS: Final = ("arabic", "devanagari", "greek", "hebrew")
+"""Scripts that have a table of words from open lists beside the listed words."""
+
 
 @cache
 def script_words(script: str) -> WordBlock:
@@ -44,6 +47,20 @@ def script_words(script: str) -> WordBlock:
         hangul.
     """
     return WordBlock((files(__package__) / f"vocabulary_{script}.txt").read_bytes())
+
+
+@cache
+def script_open_words(script: str) -> WordBlock:
+    """Return words in use from open lists, without names; empty for other scripts than these.
+
+    Parameters
+    ----------
+    script : str
+        Name of a table ``vocabulary_SCRIPT_open.txt``: greek, arabic, hebrew or devanagari.
+    """
+    if script not in OPEN_SCRIPTS:
+        return WordBlock(b"")
+    return WordBlock((files(__package__) / f"vocabulary_{script}_open.txt").read_bytes())
 
 
 @cache

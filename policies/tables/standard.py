@@ -43,6 +43,9 @@ class ConfidentialityRow:
         groups.
     keyword : str
         Keyword of the data dictionary; the name without spaces if there is none.
+    vr : str
+        Value representation of PS3.6, the first one if there are several; empty for the private row and for
+        curves.
     basic : str
         Action code of the Basic Profile, including compound codes such as ``X/Z/U*``.
     options : mapping of str to str
@@ -51,23 +54,45 @@ class ConfidentialityRow:
 
     mask: str
     keyword: str
+    vr: str
     basic: str
     options: Mapping[str, str]
 
 
 @cache
+def private_sop_classes() -> frozenset[str]:
+    """Return the UIDs of documented private storage classes, which name a manufacturer and nothing else."""
+    text = (files(__package__) / "private_sop_classes.csv").read_text(encoding="utf-8")
+    return frozenset(row["uid"] for row in csv.DictReader(text.splitlines()))
+
+
+@cache
 def confidentiality_rows() -> tuple[ConfidentialityRow, ...]:
-    """Return all 621 rows of PS3.15 Table E.1-1, ordered by mask."""
+    """Return all rows of PS3.15 Table E.1-1 of the `edition`, ordered by mask."""
     lines = _read("confidentiality.csv").splitlines()
     return tuple(
         ConfidentialityRow(
             mask=row["mask"],
             keyword=row["keyword"],
+            vr=row["vr"],
             basic=row["basic"],
             options=MappingProxyType({name: row[name] for name in OPTION_COLUMNS if row[name]}),
         )
         for row in csv.DictReader(lines)
     )
+
+
+@cache
+def edition() -> str:
+    """Return the edition of PS3.15 whose Tables E.1-1 and E.3.10-1 are applied, for example ``2026d``."""
+    return _read("edition.txt").strip()
+
+
+@cache
+def table_vrs() -> Mapping[int, str]:
+    """Return tag -> VR of the attributes of Table E.1-1 that are not in repeating groups."""
+    rows = confidentiality_rows()
+    return MappingProxyType({int(row.mask, 16): row.vr for row in rows if row.vr and "x" not in row.mask})
 
 
 # A release contains few SOP classes.

@@ -66,6 +66,12 @@ def clinical_words() -> WordBlock:
 
 
 @cache
+def clinical_roots() -> WordBlock:
+    """Return keys of words of clinical terminologies, as ``cognates.cognate_key``, that no name has."""
+    return WordBlock((files(__package__) / "vocabulary_roots.txt").read_bytes())
+
+
+@cache
 def phrases() -> WordBlock:
     """Return parts of clinical terms that contain a word which may be a name, as ``terms.phrase_key``."""
     return WordBlock((files(__package__) / "vocabulary_phrases.txt").read_bytes())
@@ -219,7 +225,18 @@ def device_models() -> frozenset[str]:
     Compare whole values only, and only of attributes that contain a manufacturer, product or software: some
     products are called by a first name.
     """
-    lines = _read("device_models.txt").splitlines()
+    return _phrases_of(_read("device_models.txt"))
+
+
+@cache
+def manufacturers() -> frozenset[str]:
+    """Return the names of manufacturers among `device_models`."""
+    _, _, after = _read("device_models.txt").partition("\n# manufacturers\n")
+    return _phrases_of(after.partition("\n#")[0])
+
+
+def _phrases_of(text: str) -> frozenset[str]:
+    lines = text.splitlines()
     return frozenset(fold(" ".join(line.split())) for line in lines if line and not line.startswith("#"))
 
 

@@ -52,7 +52,7 @@ def merge_areas(areas: Iterable[Area]) -> tuple[Area, ...]:
 
 
 def _joined(areas: list[Area]) -> tuple[Area, ...]:
-    """Replace overlapping areas by the one around them if it is hardly larger than they are together."""
+    """Replace overlapping or touching areas by the one around them if it is hardly larger than both."""
     apart: list[Area] = []
     for area in areas:
         while similar := next((one for one in apart if _is_one(one, area)), None):
@@ -72,11 +72,18 @@ def _is_one(one: Area, other: Area) -> bool:
         min(one[2], other[2]) - max(one[0], other[0]),
         min(one[3], other[3]) - max(one[1], other[1]),
     )
-    if width <= 0 or height <= 0:
+    if min(width, height) < 0 or max(width, height) <= 0:
         return False
     both = sum((area[2] - area[0]) * (area[3] - area[1]) for area in (one, other)) - width * height
     around = (max(one[2], other[2]) - min(one[0], other[0])) * (max(one[3], other[3]) - min(one[1], other[1]))
-    return around <= _NEARLY * both
+    # Strips that touch along a whole side are one area; others that touch follow a slanted line.
+    return around <= (_NEARLY if min(width, height) else 1) * both
+
+
+def around_touching(areas: Iterable[Area]) -> tuple[Area, ...]:
+    """Return the areas around groups of areas that overlap or touch, such as the strips of a slanted line."""
+    grown = [(left, top, right + 1, bottom + 1) for left, top, right, bottom in areas]
+    return tuple((left, top, right - 1, bottom - 1) for left, top, right, bottom in join_overlapping(grown))
 
 
 def join_overlapping(areas: Iterable[Area]) -> tuple[Area, ...]:
@@ -147,21 +154,25 @@ def _normalized(picture: Picture, area: Area) -> NDArray[np.float32]:
     return np.asarray((patch - patch.mean()) / spread, np.float32)
 
 
-def fixed_areas(
-    regions: Sequence[FixedRegion], maker: str, model: str, modality: str, geometry: Geometry
-) -> tuple[Area, ...]:
+def fixed_areas(regions: Sequence[FixedRegion], device: Device, geometry: Geometry) -> tuple[Area, ...]:
     """Return the areas that the policy blanks for a device, clipped to the frame.
 
     Parameters
     ----------
     regions : sequence of FixedRegion
-    maker, model, modality : str
+    device : Device
         Of the object; compared without regard to case.
     geometry : Geometry
     """
     found = []
     for region in regions:
-        texts = ((region.manufacturer, maker), (region.model, model), (region.modality, modality))
+        texts = (
+            (region.manufacturer, device.manufacturer),
+            (region.model, device.model),
+            (region.software, device.software),
+            (region.modality, device.modality),
+            (region.image_type, device.image_type),
+        )
         numbers = ((region.rows, geometry.rows), (region.columns, geometry.columns))
         if any(want is not None and want.casefold() != has.casefold() for want, has in texts):
             continue
@@ -188,7 +199,7 @@ def known_areas(device: Device, geometry: Geometry) -> tuple[Area, ...]:
         ``device-region-too-large`` if they take so much of the frame that the table cannot mean it.
     """
     regions = known_regions(device, geometry.rows, geometry.columns)
-    areas = fixed_areas(regions, "", "", "", geometry)
+    areas = fixed_areas(regions, Device(), geometry)
     if areas and float(mask_of(areas, (geometry.rows, geometry.columns)).mean()) > _MOST_KNOWN:
         raise Quarantined("device-region-too-large", "pixels")
     return areas

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextBox:
@@ -28,6 +30,11 @@ class TextBox:
 
     def __repr__(self) -> str:
         return f"TextBox({self.left}, {self.top}, {self.right}, {self.bottom})"
+
+    @property
+    def bounds(self) -> Area:
+        """Half-open bounds in pixels of the frame."""
+        return self.left, self.top, self.right, self.bottom
 
     @property
     def height(self) -> int:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
-from medsanitize.sanitize.burned_in.areas import RepeatedAreas, covered_fraction, is_inside, merge_areas
+from medsanitize.sanitize.burned_in.areas import (
+    RepeatedAreas,
+    around_touching,
+    covered_fraction,
+    is_inside,
+    merge_areas,
+)
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
-from medsanitize.sanitize.burned_in.codes import find_codes
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions, split_decisions
+from medsanitize.sanitize.burned_in.codes import find_codes, without_letters
 from medsanitize.sanitize.burned_in.find_text import changed_pixels, read_again
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
+from medsanitize.sanitize.burned_in.line_checks import (
+    ACQUITTED,
+    LARGE,
+    SURE,
+    is_part,
+    is_same_word,
+    is_speck,
+    may_be_anatomy,
+)
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
-from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame, stored_gray
+from medsanitize.sanitize.burned_in.rendering import Picture
 from medsanitize.sanitize.burned_in.review_images import MOST, ReviewImages, residual_text_item
 from medsanitize.sanitize.burned_in.strokes import find_lines
+from medsanitize.sanitize.burned_in.text_evidence import POSSIBLE, TEXT
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.burned_in.write_back import (
@@ -25,35 +43,20 @@ from medsanitize.sanitize.burned_in.write_back import (
     decompress_and_blank,
     edit_in_place,
 )
-from medsanitize.sanitize.context import ReviewDecision
-from medsanitize.sanitize.formats.dicom.decode import Samples, decode_frame
-from medsanitize.sanitize.formats.dicom.frames import StoredFrames
-from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
-from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
+from medsanitize.sanitize.formats.dicom.decode import Samples
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import ReviewItem
 from numpy.typing import NDArray
 
-Confirm = Callable[[TextBox, Picture], bool]
-"""Whether a second reader reads the same in a rendering."""
-
-Judge = Callable[[tuple[TextBox, ...]], tuple[TextBox, ...]]
-"""Returns those of the lines of one rendering that identify a person."""
-
-_LOCATION = re.compile(r"pixels(?:/frame (\d{1,9})(?:/box (\d{1,9}),(\d{1,9}),(\d{1,9}),(\d{1,9}))?)?")
 # Covered fraction from which two boxes are one line.
 _SAME = 0.7
-# Most letters of a fragment.
-_FEW = 3
-# Height (pixels) above which organs may be read as letters, and the different letters that text has.
-_LARGE, _DIFFERENT = 40, 3
 # Largest part of a frame that is blanked as unread text: more may be anatomy.
 _MOST_UNREAD = 0.4
-# Part of a code from which a harmless line covers it.
-_TEXT = 0.4
-# Certainty from which a line is read beyond doubt, and from which a harmless reading acquits what is there.
-_SURE = 0.9
-_ACQUITTED = 0.85
+# How often a frame is blanked until nothing identifying is left in it.
+_ATTEMPTS = 4
+# Text maps that are kept for equal frames.
+_MOST_MAPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,61 +65,6 @@ class _Shown:
 
     values: NDArray[np.float32]
     chances: Chances
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFrames:
-    """The frames of one object and how to render them."""
-
-    stored: StoredFrames
-    syntax: TransferSyntax
-    geometry: Geometry
-    palette: Palette | None = None
-
-    @property
-    def darkest(self) -> int | None:
-        """Index of the darkest color of the palette."""
-        return self.palette.darkest() if self.palette else None
-
-    def samples(self, frame: bytes) -> Samples:
-        """Decode one stored frame."""
-        return decode_frame(frame, self.syntax, self.geometry)
-
-    def pictures(self, samples: Samples, frame: bytes) -> list[Picture]:
-        """Render samples that were decoded from ``frame`` or replace it."""
-        return render_frame(samples, *self._shown_as(frame))
-
-    def gray(self, samples: Samples, frame: bytes) -> NDArray[np.float32]:
-        """Return the stored gray values of samples that were decoded from ``frame`` or replace it."""
-        return stored_gray(samples, *self._shown_as(frame))
-
-    def _shown_as(self, frame: bytes) -> tuple[Geometry, str, Palette | None]:
-        return self.geometry, color_model(frame, self.syntax, self.geometry), self.palette
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningOptions:
-    """What to blank.
-
-    Attributes
-    ----------
-    judge : Judge
-        Selects identifying lines.
-    everything : bool
-        Blank all text.
-    fixed : tuple of Area
-        Areas to blank in every frame, regardless of their content.
-    decisions : tuple of ReviewDecision
-        Decisions of the review on this object.
-    confirms : callable, optional
-        A line that it does not confirm counts as unread.
-    """
-
-    judge: Judge
-    everything: bool = False
-    fixed: tuple[Area, ...] = ()
-    decisions: tuple[ReviewDecision, ...] = ()
-    confirms: Confirm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +116,7 @@ def clean_frames(
         ``burned-in-text-remains``, ``burned-in-text-unread``, ``pixels-undecodable``,
         ``pixels-not-rewritten``, ``lossy-pixels``, ``pixels-too-large`` or ``refused-in-review``.
     """
-    job = _FrameCleaner(image, order, reader, *_decided(order.decisions))
+    job = _FrameCleaner(image, order, reader, *split_decisions(order.decisions))
     job.look()
     if not job.any_area():
         return CleanedFrames(0, job.review_images.made(lambda _: None))
@@ -183,6 +131,21 @@ def clean_frames(
         if not decompress:
             raise Quarantined("lossy-pixels", "pixels") from None
     return _all_decompressed(job, most_bytes)
+
+
+def find_areas(
+    image: ImageFrames, order: CleaningOptions, reader: TextReader
+) -> tuple[tuple[Area, ...], ...]:
+    """Return the areas that `clean_frames` would blank in each frame, without fixed ones; change nothing.
+
+    Parameters
+    ----------
+    image, order, reader
+        As for `clean_frames`.
+    """
+    job = _FrameCleaner(image, order, reader, *split_decisions(order.decisions))
+    job.look()
+    return tuple(job.own)
 
 
 def _edited(image: ImageFrames, frame: bytes, areas: Sequence[Area]) -> tuple[bytes, Samples]:
@@ -244,7 +207,7 @@ class _FrameCleaner:
     review_images : ReviewImages
     shown : dict
         Number of a frame (from 1) -> rendering after blanking.
-    judged, found
+    judged, maps
         Caches.
     """
 
@@ -263,7 +226,7 @@ class _FrameCleaner:
     review_images: ReviewImages = field(default_factory=ReviewImages)
     shown: dict[int, Picture] = field(default_factory=dict)
     judged: dict[tuple[TextBox, ...], tuple[TextBox, ...]] = field(default_factory=dict)
-    found: _Shown | None = None
+    maps: dict[bytes, Chances] = field(default_factory=dict)
 
     def look(self) -> None:
         """Read all frames and determine what to blank in each."""
@@ -276,18 +239,19 @@ class _FrameCleaner:
             lanes = readings.read(pictures, shown.chances)
             chosen = self.shown_as_text(self.chosen(lanes), shown)
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
-            areas = [self.grown(box) for box in (*chosen, *asked)]
+            given = self.order.found.get(index, ())
+            areas = [*(self.grown(box) for box in (*chosen, *asked)), *given]
             harmless = [
                 box
                 for one in zip(pictures, lanes, strict=True)
                 for box in self.acquitted(*one, chosen)
-                if not any(_is_same_word(box, other) for other in chosen)
+                if not any(is_same_word(box, other) for other in chosen)
                 and not any(self.is_doubted(box, other) for lane in lanes for other in lane)
             ]
             unread = [
                 mark for mark in self.unread(pictures, shown, harmless, areas) if not self.is_kept(mark)
             ]
-            self.own.append(merge_areas([*areas, *map(_bounds, unread)]))
+            self.own.append(merge_areas([*areas, *(mark.bounds for mark in unread)]))
             self.marks.append(tuple(unread))
             self.lanes.append(lanes)
             stay = (box for lane in lanes for box in lane if box not in chosen and box.score >= LEGIBLE)
@@ -295,10 +259,12 @@ class _FrameCleaner:
             for picture, lane in zip(pictures, lanes, strict=True):
                 for box in lane:
                     self.review_images.note(index + 1, box, picture, blanked=box in chosen)
-            for mark in unread if pictures else ():
-                self.review_images.note(index + 1, mark, pictures[0], blanked=True)
+            # A line is one item of the review, however many areas follow it.
+            for area in around_touching(mark.bounds for mark in unread) if pictures else ():
+                self.review_images.note(index + 1, TextBox(*area, "", 0.0), pictures[0], blanked=True)
             if self.image.geometry.frames > 1 and pictures:
-                for area in self.own[-1]:
+                # What is given is not of the pixels alone: other frames may look alike without it.
+                for area in (one for one in self.own[-1] if one not in given):
                     self.repeated.add(area, pictures[0])
 
     def unread(
@@ -331,7 +297,7 @@ class _FrameCleaner:
         for number, picture in enumerate(pictures):
             # Later renderings amplify noise, which may look like a pattern, but never decodes.
             codes += find_codes(picture, patterns=not number)
-        codes = _without_letters(codes, harmless, pictures)
+        codes = without_letters(codes, harmless, pictures)
         texts = unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])
         if texts:
             mask = np.zeros(shape, bool)
@@ -344,10 +310,15 @@ class _FrameCleaner:
         return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
 
     def find(self, values: NDArray[np.float32]) -> _Shown:
-        """Find where a frame shows text; the last result is cached, since frames of a loop may be equal."""
-        if self.found is None or not np.array_equal(self.found.values, values):
-            self.found = _Shown(values, text_chances(values))
-        return self.found
+        """Find where a frame shows text; text maps are cached, since frames of a loop may be equal."""
+        key = blake2b(values.tobytes(), digest_size=16).digest()
+        chances = self.maps.get(key)
+        if chances is None:
+            chances = text_chances(values)
+            if len(self.maps) == _MOST_MAPS:
+                del self.maps[next(iter(self.maps))]
+            self.maps[key] = chances
+        return _Shown(values, chances)
 
     def acquitted(
         self, picture: Picture, lane: tuple[TextBox, ...], chosen: Sequence[TextBox]
@@ -359,26 +330,32 @@ class _FrameCleaner:
 
     def is_doubted(self, box: TextBox, other: TextBox) -> bool:
         """Return whether another reading of the same place, in any rendering, is legible and identifies."""
-        same = covered_fraction(_bounds(box), _bounds(other)) >= _SAME
+        same = covered_fraction(box.bounds, other.bounds) >= _SAME
         return same and other.text != box.text and other.score >= LEGIBLE and bool(self.judge((other,)))
 
     def is_harmless(self, box: TextBox, chosen: Sequence[TextBox]) -> bool:
         """Return whether a line was read with certainty and stays."""
         everything = self.order.everything or self.everything
-        return box.score >= _ACQUITTED and box not in chosen and (not everything or self.is_kept(box))
+        return box.score >= ACQUITTED and box not in chosen and (not everything or self.is_kept(box))
 
     def any_area(self) -> bool:
         """Return whether any frame has an area to blank."""
         return bool(self.order.fixed) or any(self.own)
 
     def shown_as_text(self, boxes: Sequence[TextBox], shown: _Shown) -> list[TextBox]:
-        """Leave out large lines that OCR saw in anatomy: uncertain or monotonous, where no text is found."""
-        found = find_lines(shown.values, shown.chances) if boxes else ()
-        letters = [area for line in found for area in (*line.letters, *line.doubtful)]
+        """Leave out uncertain or monotonous lines that OCR saw where neither network nor ink show text."""
+        doubted = {box: TEXT if box.height > LARGE else POSSIBLE for box in boxes if may_be_anatomy(box)}
+        near = [self.grown(box) for box in doubted]
+        letters = {
+            least: [area for line in lines for area in (*line.letters, *line.doubtful)]
+            for least in set(doubted.values())
+            for lines in [find_lines(shown.values, shown.chances, least, near)]
+        }
         return [
             box
             for box in boxes
-            if not _may_be_anatomy(box) or any(covered_fraction(one, self.grown(box)) > 0 for one in letters)
+            if box not in doubted
+            or any(covered_fraction(one, self.grown(box)) > 0 for one in letters[doubted[box]])
         ]
 
     def chosen(self, lanes: Lanes) -> list[TextBox]:
@@ -390,13 +367,13 @@ class _FrameCleaner:
         for number, lane in enumerate(lanes):
             mine = self.judge(lane)
             # Later renderings amplify noise: uncertain letters without other text are ignored.
-            if number and all(_is_speck(box) for box in mine):
+            if number and all(is_speck(box) for box in mine):
                 continue
             # A line that an earlier rendering clearly shows to be harmless is skipped.
             found += [
-                box for box in mine if not any(covered_fraction(_bounds(box), area) >= _SAME for area in sure)
+                box for box in mine if not any(covered_fraction(box.bounds, area) >= _SAME for area in sure)
             ]
-            sure += [_bounds(box) for box in lane if box not in mine and box.score >= _SURE]
+            sure += [box.bounds for box in lane if box not in mine and box.score >= SURE]
         return [box for box in found if not self.is_kept(box)]
 
     def judge(self, lane: tuple[TextBox, ...]) -> tuple[TextBox, ...]:
@@ -408,11 +385,11 @@ class _FrameCleaner:
 
     def is_kept(self, box: TextBox) -> bool:
         """Return whether the review keeps the line."""
-        return any(covered_fraction(_bounds(box), area) >= _SAME for area in self.kept)
+        return any(covered_fraction(box.bounds, area) >= _SAME for area in self.kept)
 
     def grown(self, box: TextBox) -> Area:
         """Return the area to blank for a line."""
-        return _bounds(area_to_blank(box, (self.image.geometry.rows, self.image.geometry.columns)))
+        return area_to_blank(box, (self.image.geometry.rows, self.image.geometry.columns)).bounds
 
     def rewritten(
         self, index: int, write: Callable[[bytes, Sequence[Area]], tuple[bytes, Samples, int]]
@@ -446,15 +423,15 @@ class _FrameCleaner:
             areas += self.repeated.seen_in(before[0])
         if not areas:
             return None
-        # Blanking changes the range of the rendering, which may reveal text: it is blanked in a second
-        # attempt.
-        for _ in range(2):
+        # Blanking changes the range of the rendering, which may reveal text, or leaves a part of a line that
+        # was harmless as a whole: it is blanked in another attempt.
+        for _ in range(_ATTEMPTS):
             areas = list(merge_areas(areas))
             new = write(frame, areas)
             pictures, shown = image.pictures(new[1], frame), self.find(image.gray(new[1], frame))
             found = self.left(index, self.read_blanked(index, before, pictures, shown), shown)
             # What was read inside a blanked area can only be what the first reading found there.
-            left = [box for box in found if not any(is_inside(_bounds(box), area) for area in areas)]
+            left = [box for box in found if not any(is_inside(box.bounds, area) for area in areas)]
             left += [
                 mark for mark in self.marks_left(index, pictures, shown) if not self.is_covered(mark, areas)
             ]
@@ -466,8 +443,8 @@ class _FrameCleaner:
                     self.shown[index + 1] = pictures[0]
                 return new
             shape = (image.geometry.rows, image.geometry.columns)
-            # Twice the margin, since the first attempt may have left a part of the line.
-            areas += [_bounds(area_to_blank(area_to_blank(box, shape), shape)) for box in left]
+            # Twice the margin, since this attempt may have left a part of the line.
+            areas += [area_to_blank(area_to_blank(box, shape), shape).bounds for box in left]
         items = residual_text_item(index + 1, left, before[0], pictures[0]) if before else ()
         raise Quarantined("burned-in-text-remains", "pixels", items)
 
@@ -503,24 +480,24 @@ class _FrameCleaner:
     def marks_left(self, index: int, pictures: Sequence[Picture], shown: _Shown) -> list[TextBox]:
         """Return codes, and letters that were to be blanked, in a frame after blanking."""
         found = [area for number, one in enumerate(pictures) for area in find_codes(one, patterns=not number)]
-        marks = [_bounds(mark) for mark in self.marks[index]]
         # Letters elsewhere are harmless text; what is of one value inside a mark is blanked.
+        marks = [area for mark in self.marks[index] if not _is_flat(shown, area := mark.bounds)]
         for line in find_lines(shown.values, shown.chances) if marks else ():
-            for one in line.letters:
-                ink = shown.values[one[1] : one[3], one[0] : one[2]]
-                if any(is_inside(one, mark) for mark in marks) and ink.size and float(np.ptp(ink)) > 0:
-                    found.append(one)
+            found += [
+                one
+                for one in line.letters
+                if any(is_inside(one, mark) for mark in marks) and not _is_flat(shown, one)
+            ]
         return [TextBox(*area, "", 0.0) for area in found]
 
     def is_covered(self, mark: TextBox, areas: Sequence[Area]) -> bool:
         """Return whether a code is blanked, up to its margin, or is kept by the review."""
-        return self.is_kept(mark) or any(covered_fraction(_bounds(mark), area) >= _SAME for area in areas)
+        return self.is_kept(mark) or any(covered_fraction(mark.bounds, area) >= _SAME for area in areas)
 
     def was_plain(self, index: int, box: TextBox) -> bool:
         """Return whether ``box`` shows no more than a line that the first reading found harmless."""
         return any(
-            covered_fraction(_bounds(box), _bounds(line)) >= _SAME
-            and (box.score < LEGIBLE or _is_part(box, line))
+            covered_fraction(box.bounds, line.bounds) >= _SAME and (box.score < LEGIBLE or is_part(box, line))
             for line in self.plain[index]
         )
 
@@ -529,65 +506,7 @@ class _FrameCleaner:
         return self.shown.get(number)
 
 
-def _bounds(box: TextBox) -> Area:
-    return box.left, box.top, box.right, box.bottom
-
-
-def _without_letters(
-    codes: Sequence[Area], harmless: Sequence[TextBox], pictures: Sequence[Picture]
-) -> list[Area]:
-    """Leave out letters that look like the modules of a code: they were read, and decode to nothing."""
-    read = [one for one in codes if any(covered_fraction(one, _bounds(box)) >= _TEXT for box in harmless)]
-    decoded = [area for one in pictures if read for area in find_codes(one, patterns=False)]
-    return [
-        one for one in codes if one not in read or any(covered_fraction(one, area) > 0 for area in decoded)
-    ]
-
-
-def _is_same_word(box: TextBox, other: TextBox) -> bool:
-    """Whether two boxes touch end to end: no gap of a space's width divides a word."""
-    shared = min(box.bottom, other.bottom) - max(box.top, other.top)
-    along = min(box.right, other.right) - max(box.left, other.left)
-    if box.bottom - box.top > box.right - box.left:
-        shared, along = along, shared
-    return along >= 0 and 2 * shared > min(box.height, other.height)
-
-
-def _may_be_anatomy(box: TextBox) -> bool:
-    """Whether a box is as large as an organ and its text is uncertain or of the same few letters."""
-    different = len(set(filter(str.isalnum, box.text.casefold())))
-    return box.height > _LARGE and (box.score < _SURE or different < _DIFFERENT)
-
-
-def _is_speck(box: TextBox) -> bool:
-    """Whether a box has a few letters at most, read with low certainty."""
-    return sum(letter.isalnum() for letter in box.text) <= _FEW and box.score < _SURE
-
-
-def _is_part(box: TextBox, line: TextBox) -> bool:
-    """Whether the letters of a box are a substring of those of a line that was read with certainty."""
-    part, whole = ("".join(filter(str.isalnum, one.text)).casefold() for one in (box, line))
-    return line.score >= _SURE and part in whole
-
-
-def _decided(decisions: Sequence[ReviewDecision]) -> tuple[tuple[Area, ...], dict[int, list[Area]], bool]:
-    """Split decisions into areas to keep, areas to blank by frame, and whether to blank all text."""
-    kept: list[Area] = []
-    added: dict[int, list[Area]] = {}
-    everything = False
-    for decision in decisions:
-        found = _LOCATION.fullmatch(decision.location)
-        if found is None:
-            continue
-        if decision.verdict == "quarantine":
-            raise Quarantined("refused-in-review", "pixels")
-        frame, *bounds = found.groups()
-        if bounds[0] is None:
-            everything = everything or decision.verdict == "blank"
-            continue
-        area = (int(bounds[0]), int(bounds[1]), int(bounds[2]), int(bounds[3]))
-        if decision.verdict == "keep":
-            kept.append(area)
-        else:
-            added.setdefault(int(frame) - 1, []).append(area)
-    return tuple(kept), added, everything
+def _is_flat(shown: _Shown, area: Area) -> bool:
+    """Whether an area has one value, as blanked areas have."""
+    inside = shown.values[area[1] : area[3], area[0] : area[2]]
+    return not inside.size or float(np.ptp(inside)) == 0

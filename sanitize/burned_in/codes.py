@@ -7,17 +7,19 @@ flat gray values count as codes as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
-from medsanitize.sanitize.burned_in.areas import join_overlapping, merge_areas
+from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping, merge_areas
+from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
 
 Picture = NDArray[np.uint8]
 
 _SYMBOLOGIES = "QRCode MicroQRCode DataMatrix Aztec PDF417 Code128 Code39 Code93 Codabar ITF EANUPC".split()
+_LINEAR = "Code128 Code39 Code93 Codabar ITF EANUPC".split()
 # Sides of the window (pixels) in which modules are counted, and of the one that has both gray values.
 _WINDOW, _RANGE = 25, 13
 # Least difference of the two gray values, and how far (part of it) flat values are from one of them.
@@ -26,6 +28,8 @@ _CONTRAST, _FLAT = 40, 0.2
 _FLATLY, _BALANCED, _EDGES = 0.7, (0.36, 0.68), 0.25
 # The same with parallel bars, which text has not: least coherence of the gradient (0 to 1).
 _BARS_BALANCED, _BARS_EDGES, _PARALLEL = (0.2, 0.8), 0.12, 0.75
+# The same where a code is certain, for regions that merge with what is beside them.
+_SURE_EDGES, _SURELY_FLAT = 0.4, 0.9
 # Least sides of a pattern (pixels), and the part of the smallest rectangle around it that it fills.
 _SHORT, _LONG, _FILLED = 16, 28, 0.6
 # Of the pixels of either value in a pattern, least part close to it; least number of bars or modules.
@@ -36,6 +40,8 @@ _REDUCED = (1, 2, 4)
 _SAME_BARS = 0.8
 # Contrast (gray values) below which no part of a frame is a code.
 _LEAST = 24
+# Part of a code from which a harmless line covers it.
+_TEXT = 0.4
 
 
 def find_codes(picture: Picture, *, patterns: bool = True) -> tuple[Area, ...]:
@@ -55,6 +61,27 @@ def find_codes(picture: Picture, *, patterns: bool = True) -> tuple[Area, ...]:
     return merge_areas(_with_margin(area, picture.shape) for area in join_overlapping(found))
 
 
+def without_letters(
+    codes: Sequence[Area], harmless: Sequence[TextBox], pictures: Sequence[Picture]
+) -> list[Area]:
+    """Leave out letters that look like the modules of a code: they were read, and decode to nothing.
+
+    Parameters
+    ----------
+    codes : sequence of Area
+        As `find_codes` returns them for the renderings of a frame.
+    harmless : sequence of TextBox
+        Lines that were read with certainty.
+    pictures : sequence of arrays of uint8, shape (rows, columns)
+        The renderings.
+    """
+    read = [one for one in codes if any(covered_fraction(one, box.bounds) >= _TEXT for box in harmless)]
+    decoded = [area for one in pictures if read for area in find_codes(one, patterns=False)]
+    return [
+        one for one in codes if one not in read or any(covered_fraction(one, area) > 0 for area in decoded)
+    ]
+
+
 def _decoded(picture: Picture) -> Iterator[Area]:
     """Areas of codes that can be decoded, at any angle."""
     try:
@@ -63,9 +90,15 @@ def _decoded(picture: Picture) -> Iterator[Area]:
         raise EnvironmentFailure(
             "Bar codes are found with the extra 'pixels'", "Install medsanitize[pixels]"
         ) from None
-    formats = zxingcpp.BarcodeFormats([getattr(zxingcpp.BarcodeFormat, name) for name in _SYMBOLOGIES])
+    every, linear = (
+        zxingcpp.BarcodeFormats([getattr(zxingcpp.BarcodeFormat, name) for name in names])
+        for names in (_SYMBOLOGIES, _LINEAR)
+    )
     rows, columns = picture.shape
-    for code in zxingcpp.read_barcodes(np.ascontiguousarray(picture), formats):
+    codes = [*zxingcpp.read_barcodes(np.ascontiguousarray(picture), every)]
+    # The reader itself inverts for matrix codes only.
+    codes += zxingcpp.read_barcodes(255 - picture, linear)
+    for code in codes:
         at = code.position
         ends = (at.top_left, at.top_right, at.bottom_right, at.bottom_left)
         corners = _whole_bars(picture, np.array([(end.x, end.y) for end in ends], np.float32))
@@ -133,12 +166,10 @@ def _patterns(picture: Picture, reduced: int) -> Iterator[Area]:
     bars &= flatly >= _FLATLY
     if bars.any():
         bars &= _coherence(frame) >= _PARALLEL
-    dense = ((modules & (flatly >= _FLATLY)) | bars).astype(np.uint8)
-    if not dense.any():
-        return
-    dense = np.asarray(cv2.morphologyEx(dense, cv2.MORPH_CLOSE, np.ones((_WINDOW, _WINDOW), np.uint8)))
-    outlines, _ = cv2.findContours(dense, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    for outline in outlines:
+    dense = (modules & (flatly >= _FLATLY)) | bars
+    # The edge of an organ beside a code is parallel too: what is dense for certain is looked at by itself.
+    sure = dense & (edge >= _SURE_EDGES) & (flatly >= _SURELY_FLAT)
+    for outline in (*_outlines(dense), *(_outlines(sure) if (sure != dense).any() else ())):
         _, sides, _ = cv2.minAreaRect(outline)
         if min(sides) < _SHORT / 2 or cv2.contourArea(outline) < _FILLED * sides[0] * sides[1]:
             continue
@@ -152,6 +183,18 @@ def _patterns(picture: Picture, reduced: int) -> Iterator[Area]:
             frame[y : y + height, x : x + width], np.asarray(outline - np.array((x, y)), np.int32)
         ):
             yield left * reduced, top * reduced, right * reduced, bottom * reduced
+
+
+def _outlines(dense: NDArray[np.bool_]) -> Sequence[NDArray[np.int32]]:
+    """Outlines of the regions of a mask whose gaps are closed."""
+    import cv2
+
+    if not dense.any():
+        return ()
+    window = np.ones((_WINDOW, _WINDOW), np.uint8)
+    closed = cv2.morphologyEx(dense.astype(np.uint8), cv2.MORPH_CLOSE, window)
+    outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    return [np.asarray(outline, np.int32) for outline in outlines]
 
 
 def _has_two_values(patch: Picture, outline: NDArray[np.int32]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medsanitize.policies.model import FixedRegion
 from medsanitize.policies.tables.device_regions import DeviceRegion, device_regions
@@ -43,6 +44,7 @@ class Device:
         )
 
 
+@lru_cache(maxsize=512)
 def known_regions(device: Device, rows: int, columns: int) -> tuple[FixedRegion, ...]:
     """Return the regions in which the table of devices has text for an image.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,8 @@ _SHARP = 0.6
 _PLAIN = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class LetterInk:
-    """Pieces of ink in an area that look like letters: how many, and the part of the area in their bounds."""
-
-    count: float = 0.0
-    share: float = 0.0
-
-
-def find_letters(picture: Picture, inside: Mask) -> LetterInk:
-    """Find the pieces of ink in an area that look like letters.
+def count_letters(picture: Picture, inside: Mask, enough: float = inf) -> float:
+    """Count the pieces of ink in an area that look like letters.
 
     Parameters
     ----------
@@ -43,25 +35,30 @@ def find_letters(picture: Picture, inside: Mask) -> LetterInk:
         A part of a frame, stretched to 0 to 255, with letters of at most 64 pixels.
     inside : array of bool, shape (rows, columns)
         The area; a piece counts if its center is in it.
+    enough : float, optional
+        Number of letters from which none are counted any more.
 
     Returns
     -------
-    LetterInk
-        For the contrast, of dark or bright ink, at which most are found; a joined word counts per branch.
+    float
+        At the contrast, of dark or bright ink, at which most are found; a joined word counts per branch.
     """
     import cv2
 
     window = np.ones((2 * _WIDEST + 1, 2 * _WIDEST + 1), np.uint8)
-    found: list[LetterInk] = [LetterInk()]
+    most = 0.0
     for method in (cv2.MORPH_TOPHAT, cv2.MORPH_BLACKHAT):
         # Only what is narrower than the window is left, without the slope of what is behind it.
         thin = np.asarray(cv2.morphologyEx(picture, method, window), np.uint8)
-        found += [_letters(thin, level, inside) for level in _LEVELS]
-    return max(found, key=lambda one: one.count)
+        for level in _LEVELS:
+            most = max(most, _letters(thin, level, inside, enough))
+            if most >= enough:
+                return most
+    return most
 
 
-def _letters(thin: Picture, level: int, inside: Mask) -> LetterInk:
-    """Find letters at one contrast."""
+def _letters(thin: Picture, level: int, inside: Mask, enough: float) -> float:
+    """Count letters at one contrast, until there are enough."""
     import cv2
 
     mask = (thin >= level).astype(np.uint8)
@@ -73,20 +70,21 @@ def _letters(thin: Picture, level: int, inside: Mask) -> LetterInk:
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
     chosen = inside[rows, columns] & (longer >= _SMALL) & (longer <= _LONGEST)
     chosen[0] = False
-    found = plain = area = 0.0
+    found = plain = 0.0
     for label in np.flatnonzero(chosen).tolist():
         x, y, width, height, _ = (int(value) for value in stats[label])
         around = np.s_[max(0, y - 2) : y + height + 2, max(0, x - 2) : x + width + 2]
         branched = _branches(thin[around], labels[around] == label)
         if not branched:
             continue
-        area += width * height
         if branched >= _BRANCHED:
             found += round(branched) if branched >= _WORD else 1
         else:
             plain += _PLAIN
+        if found and found + plain >= enough:
+            break
     # Bars and squares alone are a ruler or a test pattern.
-    return LetterInk(found + plain if found else 0.0, area / max(int(inside.sum()), 1))
+    return found + plain if found else 0.0
 
 
 def _branches(thin: Picture, own: Mask) -> float:
@@ -112,13 +110,17 @@ def _branches(thin: Picture, own: Mask) -> float:
 
 def _outline(thin: Picture, own: Mask, top: float) -> tuple[float, float]:
     """Length of the outline of a piece (pixels), and the contrast across it as a part of ``top``."""
-    padded, values = np.pad(own, 2), np.pad(thin, 2).astype(np.float32)
-    length = steps = 0.0
-    for down, across in ((0, 1), (0, -1), (1, 0), (-1, 0)):
-        there = np.roll(padded, (-down, -across), (0, 1))
-        border = padded & ~there
+    rows, columns = own.shape
+    padded = np.zeros((rows + 4, columns + 4), bool)
+    values = np.zeros((rows + 4, columns + 4), np.int16)
+    padded[2:-2, 2:-2], values[2:-2, 2:-2] = own, thin
+    inside, flat = padded.ravel(), values.ravel()
+    ink = np.flatnonzero(inside)
+    length = steps = 0
+    for step in (1, -1, columns + 4, -columns - 4):
+        border = ink[~inside[ink + step]]
         # One more pixel: anti-aliased borders take two.
-        near, far = (np.roll(values, (-down * step, -across * step), (0, 1)) for step in (1, 2))
-        length += float(border.sum())
-        steps += float((values - np.minimum(near, far))[border].sum())
-    return length, steps / max(length * top, 1.0)
+        beyond = np.minimum(flat[border + step], flat[border + 2 * step])
+        length += border.size
+        steps += int((flat[border] - beyond).sum())
+    return float(length), steps / max(length * top, 1.0)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.detector_tiles import BLOCK
+from medsanitize.sanitize.burned_in.detector_tiles import GRAIN
 from medsanitize.sanitize.burned_in.ocr_models import OcrModels
 from medsanitize.sanitize.burned_in.text_map import CELL, Chances, text_chances
 from numpy.typing import NDArray
@@ -29,11 +29,15 @@ Bounds = tuple[int, int, int, int]
 
 # Chance from which a cell of the text map may belong to text that can be read.
 _POSSIBLE = 0.1
+# Chance of a cell of a piece that counts for the size of letters.
+_LIKELY = 0.5
 # Height of letters (pixels) to which small ones are enlarged for the detector, at most threefold, and how
 # many pixels may be looked at for it.
 _LETTER = 26.0
 _LOOK = 1.1e6
 _MOST_ENLARGED = 3.0
+# How much letters of any height are enlarged, and how many pixels may be looked at for it.
+_ENLARGED, _CHEAP = 2.0, 1e5
 # Part of the lines that may be smaller than the height for which the frame is enlarged.
 _SMALLEST = 0.1
 # Pixels that are replicated around a frame, so that text at its border has background on all sides.
@@ -44,6 +48,8 @@ _NOISE = 1.5
 _CONTRAST = 48.0
 # Certainty from which a line is not also read upside down.
 _SURE = 0.9
+# Characters per height of a line along its length, with fewer of which it is read upside down as well.
+_FILLED = 0.7
 # Ratio of height to width from which a patch is a vertical line.
 _UPRIGHT = 1.5
 # A patch is known if another one covers this part of it and is less than 2.5 times as high.
@@ -86,7 +92,7 @@ class TextReader:
         where = chances >= _POSSIBLE
         if not where.any():
             return ()
-        scale = _scale(where, frame.size)
+        scale = _scale(chances, frame.size)
         even = _evened(frame, _AROUND / scale)
         found = self._look(even, scale, where)
         found += self._look_turned(even, scale, found, _without(where, found))
@@ -173,9 +179,9 @@ class TextReader:
         # The detector needs sides that are multiples of 32.
         bottom, right = (-(-(side + 2 * _MARGIN) // 32) * 32 - side - _MARGIN for side in (height, width))
         edged = cv2.copyMakeBorder(sized, _MARGIN, bottom, _MARGIN, right, cv2.BORDER_REPLICATE)
-        blocks = None if where is None else _blocks(where, scale, edged.shape)
+        squares = None if where is None else _squares(where, scale, edged.shape)
         found = []
-        for patch in self._models.detect(np.asarray(edged, np.uint8), blocks):
+        for patch in self._models.detect(np.asarray(edged, np.uint8), squares):
             x0, x1 = ((x - _MARGIN) * columns / width for x in (patch.left, patch.right))
             y0, y1 = ((y - _MARGIN) * rows / height for y in (patch.top, patch.bottom))
             left, top = max(0, int(np.floor(x0))), max(0, int(np.floor(y0)))
@@ -187,28 +193,39 @@ class TextReader:
     def _texts(self, patches: list[Frame]) -> list[tuple[str, float]]:
         """Recognize each patch in the orientation with the highest certainty.
 
-        Vertical patches are read in both directions; others upside down only when their certainty is low.
+        Vertical patches are read in both directions; others upside down only when their certainty is low or
+        they have few letters for their length.
         """
         upright = [patch.shape[0] <= _UPRIGHT * patch.shape[1] for patch in patches]
         plain = [_stretched(patch) for patch in patches]
         first = [one if flat else np.rot90(one) for one, flat in zip(plain, upright, strict=True)]
         texts = self._models.recognize(first)
-        again = [index for index, text in enumerate(texts) if text[1] < _SURE or not upright[index]]
+        again = [
+            index
+            for index, (text, score) in enumerate(texts)
+            if score < _SURE or not upright[index] or _is_sparse(text, first[index])
+        ]
         turned = self._models.recognize([np.rot90(first[index], 2) for index in again])
         for index, text in zip(again, turned, strict=True):
             texts[index] = max(texts[index], text, key=lambda one: one[1])
         return texts
 
 
-def _scale(where: Cells, size: int) -> float:
+def _scale(chances: Chances, size: int) -> float:
     """Scale at which small letters are as large as the detector needs; large areas are enlarged less."""
     import cv2
 
-    count, _, stats, _ = cv2.connectedComponentsWithStats(where.astype(np.uint8), connectivity=8)
-    heights = CELL * np.minimum(stats[1:, cv2.CC_STAT_WIDTH], stats[1:, cv2.CC_STAT_HEIGHT])
-    smallest = float(np.quantile(heights, _SMALLEST)) if count > 1 else _LETTER
-    room = max(_LOOK, size) / (CELL**2 * float(where.sum()))
-    return float(min(_MOST_ENLARGED, max(1.0, min(_LETTER / max(smallest, CELL), room**0.5))))
+    where = chances >= _POSSIBLE
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(where.astype(np.uint8), connectivity=8)
+    heights = CELL * np.minimum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
+    # Specks of noise, smaller than any letter, have low chances only.
+    likely = np.unique(labels[chances >= _LIKELY])
+    smallest = float(np.quantile(heights[likely if len(likely) else range(1, count)], _SMALLEST))
+    area = CELL**2 * float(where.sum())
+    needed = min(_LETTER / max(smallest, CELL), (max(_LOOK, size) / area) ** 0.5)
+    # Large letters over anatomy are told from it better if they are enlarged, too.
+    cheap = min(_ENLARGED, (_CHEAP / area) ** 0.5)
+    return float(min(_MOST_ENLARGED, max(1.0, needed, cheap)))
 
 
 def _without(where: Cells, found: list[Bounds]) -> Cells:
@@ -230,16 +247,16 @@ def _rotated(where: Cells, shape: tuple[int, ...]) -> Cells:
     return turned | shifted if shape[1] % CELL else turned
 
 
-def _blocks(where: Cells, scale: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Blocks of the enlarged frame with margin that a cell touches."""
-    blocks = np.zeros((shape[0] // BLOCK, shape[1] // BLOCK), bool)
+def _squares(where: Cells, scale: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Squares of the enlarged frame with margin that a cell touches."""
+    squares = np.zeros((shape[0] // GRAIN, shape[1] // GRAIN), bool)
     rows, columns = np.nonzero(where)
     for down in (0, 1):
         for across in (0, 1):
-            y = ((rows + down) * CELL * scale + _MARGIN).astype(int) // BLOCK
-            x = ((columns + across) * CELL * scale + _MARGIN).astype(int) // BLOCK
-            blocks[np.minimum(y, blocks.shape[0] - 1), np.minimum(x, blocks.shape[1] - 1)] = True
-    return blocks
+            y = ((rows + down) * CELL * scale + _MARGIN).astype(int) // GRAIN
+            x = ((columns + across) * CELL * scale + _MARGIN).astype(int) // GRAIN
+            squares[np.minimum(y, squares.shape[0] - 1), np.minimum(x, squares.shape[1] - 1)] = True
+    return squares
 
 
 def _turned_back(one: Bounds, columns: int) -> Bounds:
@@ -275,6 +292,11 @@ def _bounds(box: TextBox) -> Bounds:
 def _may_swallow(box: TextBox) -> bool:
     """Whether a patch is large and has almost no legible text: it may hide lines."""
     return box.height > _LARGE and sum(letter.isalnum() for letter in box.text) <= _FEW
+
+
+def _is_sparse(text: str, line: Frame) -> bool:
+    """Whether a reading has too few letters to fill a line, as of one that stands upside down."""
+    return bool(len(text) * line.shape[0] < _FILLED * line.shape[1])
 
 
 def _stretched(patch: Frame) -> Frame:

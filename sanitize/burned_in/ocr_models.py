@@ -8,31 +8,37 @@ from __future__ import annotations
 
 import importlib.util
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.sanitize.burned_in.areas import join_overlapping
 from medsanitize.sanitize.burned_in.detector_tiles import text_tiles
+from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from medsanitize.sanitize.onnx import open_network, run_network
 from numpy.typing import NDArray
 
 Gray = NDArray[np.uint8]
+Found = TypeVar("Found")
 # Input of the recognizer: height, least width, and what wider ones are multiples of (pixels).
 _LINE_HEIGHT = 48
-_WIDTH = 320
-_STEP = 64
-# Lines whose text is remembered: some hundred bytes each.
-_REMEMBERED = 4096
+_WIDTH = 96
+_STEP = 32
+# Lines whose text is remembered, and parts of images whose patches are: some hundred bytes each.
+_REMEMBERED, _REMEMBERED_PARTS = 4096, 1024
 # Least detector score of a text pixel and of a patch (mean), and least side of a patch (pixels).
 _INK = 0.2
 _LEAST = 0.4
 _THIN = 3
 # The detector marks shrunken text: patches grow by area * ratio / perimeter (Liao et al. 2020).
 _UNCLIP = 1.6
+# Pixels around tiles beyond which no patch of theirs extends.
+_AROUND = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +55,14 @@ class TextPatch:
 class OcrModels:
     """The detector and the recognizer, loaded when first used.
 
-    Lines with the pixels of an earlier one, such as those of a static overlay, are not recognized again: the
-    text of a line is a function of its pixels.
+    What has the pixels of something earlier, such as a static overlay in other frames and images, is not
+    looked at again: patches and texts are functions of pixels.
     """
 
     def __init__(self) -> None:
         # By digest of a line's pixels: the texts may identify, so they are in memory only and bounded.
         self._recognized: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._detected: OrderedDict[bytes, tuple[TextPatch, ...]] = OrderedDict()
 
     @cached_property
     def _detector(self) -> Any:
@@ -78,36 +85,34 @@ class OcrModels:
         ----------
         picture : array of uint8, shape (rows, columns)
             Both sides must be multiples of 32. Large images are processed by tile; uniform tiles are skipped.
-        where : array of bool, shape (rows / 32, columns / 32), optional
-            Blocks that may contain text; tiles without any are skipped.
+        where : array of bool, shape (rows / 16, columns / 16), optional
+            Squares that may contain text; tiles without any are skipped.
 
         Returns
         -------
         list of TextPatch
         """
-        import cv2
+        tiles = list(text_tiles(picture, where))
+        return [
+            TextPatch(one.left + left, one.top + top, one.right + left, one.bottom + top, one.score)
+            for left, top, right, bottom in _apart(tiles, picture.shape)
+            for one in self._patches(
+                picture[top:bottom, left:right], _within(tiles, left, top, right, bottom)
+            )
+        ]
 
-        heat = self._heat(picture, where)
-        mask = cv2.dilate((heat > _INK).astype(np.uint8), np.ones((2, 2), np.uint8))
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-        sums = np.bincount(labels.ravel(), heat.ravel().astype(np.float64), count)
-        patches = []
-        for index in range(1, count):
-            x, y, width, height, area = (int(value) for value in stats[index])
-            score = float(sums[index]) / area
-            if score < _LEAST or min(width, height) < _THIN:
-                continue
-            margin = width * height * _UNCLIP / (2 * (width + height))
-            patches.append(TextPatch(x - margin, y - margin, x + width + margin, y + height + margin, score))
-        return patches
+    def _patches(self, part: Gray, tiles: list[tuple[slice, slice]]) -> tuple[TextPatch, ...]:
+        """Patches of a part of an image, of which some tiles are looked at."""
+        inside = b"".join(part[tile].tobytes() for tile in tiles)
+        key = blake2b(repr((part.shape, tiles)).encode() + inside, digest_size=16).digest()
+        return _remembered(self._detected, key, _REMEMBERED_PARTS, lambda: self._detect(part, tiles))
 
-    def _heat(self, picture: Gray, where: NDArray[np.bool_] | None) -> NDArray[np.float32]:
-        """Probability map of text, 0 to 1, in the shape of the image."""
-        heat = np.zeros(picture.shape, np.float32)
-        for area in text_tiles(picture, where):
-            seen = run_network(self._detector, _normalized(picture[area])[None])[0, 0]
-            heat[area] = np.maximum(heat[area], seen)
-        return heat
+    def _detect(self, part: Gray, tiles: list[tuple[slice, slice]]) -> tuple[TextPatch, ...]:
+        heat = np.zeros(part.shape, np.float32)
+        for tile in tiles:
+            seen = run_network(self._detector, _normalized(part[tile])[None])[0, 0]
+            heat[tile] = np.maximum(heat[tile], seen)
+        return tuple(_patches(heat))
 
     def recognize(self, lines: list[Gray]) -> list[tuple[str, float]]:
         """Recognize images of single lines.
@@ -121,16 +126,11 @@ class OcrModels:
         list of (str, float)
             Text and mean certainty (0 to 1) of each line.
         """
-        return [self._remembered(line) for line in lines]
+        return [self._text(line) for line in lines]
 
-    def _remembered(self, line: Gray) -> tuple[str, float]:
+    def _text(self, line: Gray) -> tuple[str, float]:
         key = blake2b(repr(line.shape).encode() + line.tobytes(), digest_size=16).digest()
-        if key not in self._recognized:
-            self._recognized[key] = self._recognize(line)
-            if len(self._recognized) > _REMEMBERED:
-                self._recognized.popitem(last=False)
-        self._recognized.move_to_end(key)
-        return self._recognized[key]
+        return _remembered(self._recognized, key, _REMEMBERED, lambda: self._recognize(line))
 
     def _recognize(self, line: Gray) -> tuple[str, float]:
         """Recognize one line by itself: beside others, its padding and rounding would depend on them."""
@@ -152,6 +152,57 @@ class OcrModels:
             return "", 0.0
         text = "".join(self._letters[index] for index in best[kept])
         return text, round(float(chances.max(axis=1)[kept].mean()), 4)
+
+
+def _apart(tiles: list[tuple[slice, slice]], shape: tuple[int, ...]) -> tuple[Area, ...]:
+    """Areas around tiles, with a margin, none of which touches another: no patch is in two of them."""
+    return join_overlapping(
+        (
+            max(0, columns.start - _AROUND),
+            max(0, rows.start - _AROUND),
+            min(shape[1], columns.stop + _AROUND),
+            min(shape[0], rows.stop + _AROUND),
+        )
+        for rows, columns in tiles
+    )
+
+
+def _within(
+    tiles: list[tuple[slice, slice]], left: int, top: int, right: int, bottom: int
+) -> list[tuple[slice, slice]]:
+    """Those of the tiles that begin in an area, relative to it."""
+    return [
+        (slice(rows.start - top, rows.stop - top), slice(columns.start - left, columns.stop - left))
+        for rows, columns in tiles
+        if left <= columns.start < right and top <= rows.start < bottom
+    ]
+
+
+def _patches(heat: NDArray[np.float32]) -> Iterator[TextPatch]:
+    """Connected patches of a probability map of text."""
+    import cv2
+
+    mask = cv2.dilate((heat > _INK).astype(np.uint8), np.ones((2, 2), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+    own = np.flatnonzero(mask)
+    sums = np.bincount(labels.ravel()[own], heat.ravel()[own].astype(np.float64), count)
+    for index in range(1, count):
+        x, y, width, height, area = (int(value) for value in stats[index])
+        score = float(sums[index]) / area
+        if score < _LEAST or min(width, height) < _THIN:
+            continue
+        margin = width * height * _UNCLIP / (2 * (width + height))
+        yield TextPatch(x - margin, y - margin, x + width + margin, y + height + margin, score)
+
+
+def _remembered(known: OrderedDict[bytes, Found], key: bytes, most: int, find: Callable[[], Found]) -> Found:
+    """Return the result for a key, which is found once; the least recently used of ``most`` are forgotten."""
+    if key not in known:
+        known[key] = find()
+        if len(known) > most:
+            known.popitem(last=False)
+    known.move_to_end(key)
+    return known[key]
 
 
 def _normalized(picture: Gray) -> NDArray[np.float32]:

@@ -88,6 +88,11 @@ class ReviewImages:
         return tuple(first)
 
 
+def whole_image_item(picture: Picture) -> ReviewItem:
+    """Return the review item of an image that may show handwriting, which no program reads."""
+    return ReviewItem("pixels", "handwriting-unread", "", _png(_thumbnail(picture)), b"")
+
+
 def residual_text_item(
     frame: int, boxes: Sequence[TextBox], before: Picture, after: Picture
 ) -> tuple[ReviewItem, ...]:
@@ -119,5 +124,6 @@ def _png(picture: Picture) -> bytes:
     from PIL import Image
 
     stream = BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(stream, "PNG")
+    # Higher levels take several times as long.
+    Image.fromarray(np.ascontiguousarray(picture)).save(stream, "PNG", compress_level=1)
     return stream.getvalue()

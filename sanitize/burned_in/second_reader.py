@@ -7,7 +7,6 @@ program through its standard input, never through a file or an argument.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from io import BytesIO
 
 import numpy as np
 from medsanitize.errors import EnvironmentFailure
+from medsanitize.offline import plain_environment
 from medsanitize.policies.model import Pixels
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.text.edit_distance import edit_distance
@@ -224,7 +224,7 @@ def _read(cells: bytes, rows: int, columns: int, data: str) -> Reading:
             timeout=_TIMEOUT,
             check=False,
             # One thread: workers share the cores.
-            env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+            env={**plain_environment(), "OMP_THREAD_LIMIT": "1"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return Reading("", 0.0)

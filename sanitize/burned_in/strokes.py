@@ -7,13 +7,20 @@ blanked is whole letters and whole words. What looks like text and is not read a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import hypot
+from math import inf
 
 import numpy as np
-from medsanitize.sanitize.burned_in.letter_ink import LetterInk, find_letters
+from medsanitize.sanitize.burned_in.letter_ink import count_letters
 from medsanitize.sanitize.burned_in.local_contrast import local_contrast
+from medsanitize.sanitize.burned_in.text_evidence import (
+    TEXT,
+    Evidence,
+    evidence,
+    letters_needed,
+    log_odds,
+)
 from medsanitize.sanitize.burned_in.text_map import CELL
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
@@ -23,13 +30,8 @@ Mask = NDArray[np.bool_]
 
 # Chance of a cell that shows text, and of cells that continue it.
 _TEXT, _CONTINUED = 0.7, 0.5
-# Chance from which a piece is almost certainly text, at this quantile of its cells.
-_SURE, _MOSTLY = 0.99, 0.6
-# Letters by their ink that a piece needs: if it is sure, and else; and a large piece.
-_IF_SURE, _LETTERS = 1.0, 5.5
-_IF_LARGE, _LETTERS_IF_LARGE = 3.0, 13.0
-# Part of a piece that the bounds of its letters take, and of a large piece.
-_SHARE, _SHARE_IF_LARGE = 0.06, 0.16
+# Quantile of the chances of the cells of a piece that is typical of it.
+_TYPICAL = 0.75
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
 _BIG, _REDUCED = 28.0, 24.0
 # Least number of such cells in a piece of a line.
@@ -85,15 +87,15 @@ class TextPiece:
         Cells inside the bounds.
     length, size : float
         Sides of the oriented bounds in pixels.
-    sure : bool
-        Whether the network is almost certain of most cells.
+    chance : float
+        Chance of text of a typical cell.
     """
 
     bounds: Area
     cells: Mask
     length: float
     size: float
-    sure: bool
+    chance: float
 
     @property
     def is_slanted(self) -> bool:
@@ -109,7 +111,12 @@ class TextPiece:
         return self.length / self.size * float(self.cells[rows, columns].sum() / self.cells.sum())
 
 
-def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine, ...]:
+def find_lines(
+    values: Values,
+    chances: NDArray[np.float32],
+    least: float = TEXT,
+    near: Sequence[Area] | None = None,
+) -> tuple[StrokeLine, ...]:
     """Find lines of letters.
 
     Parameters
@@ -118,6 +125,10 @@ def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine
         Stored gray values.
     chances : array of float32, shape (ceil(rows / 4), ceil(columns / 4))
         As returned by `text_chances` for ``values``.
+    least : float
+        Log odds of text that a line needs.
+    near : sequence of Area, optional
+        Lines that reach none of these areas may be left out.
 
     Returns
     -------
@@ -125,13 +136,24 @@ def find_lines(values: Values, chances: NDArray[np.float32]) -> tuple[StrokeLine
         One for each word, or for each line if its words stand close together. Single letters and pairs of
         letters without others beside them are left out.
     """
+    return tuple(
+        line_of(_extended(piece, chances), values)
+        for piece, line in pieces_of_letters(values, chances, near)
+        if _is_text(piece, line, values, least)
+    )
+
+
+def pieces_of_letters(
+    values: Values, chances: NDArray[np.float32], near: Sequence[Area] | None = None
+) -> Iterator[tuple[TextPiece, StrokeLine]]:
+    """Yield the pieces that may hold several letters, with their ink; all, or those near areas."""
     pieces = list(text_pieces(chances))
-    found = []
     for piece, is_long in zip(pieces, _are_long_enough(pieces), strict=True):
-        line = _line(piece, values)
-        if (is_long or _has_several_letters(line)) and _is_text(piece, line.size, values):
-            found.append(_line(_extended(piece, chances), values))
-    return tuple(found)
+        if near is not None and not _may_reach(piece, near):
+            continue
+        line = line_of(piece, values)
+        if is_long or _has_several_letters(line):
+            yield piece, line
 
 
 def text_pieces(chances: NDArray[np.float32]) -> Iterator[TextPiece]:
@@ -151,7 +173,20 @@ def text_pieces(chances: NDArray[np.float32]) -> Iterator[TextPiece]:
         thin, length = sorted(CELL * (float(side) + 1) for side in sides)
         bounds = CELL * x, CELL * y, CELL * (x + width), CELL * (y + height)
         inside = chances[y : y + height, x : x + width][cells]
-        yield TextPiece(bounds, cells, length, thin, bool(np.quantile(inside, _MOSTLY) >= _SURE))
+        yield TextPiece(bounds, cells, length, thin, float(np.quantile(inside, _TYPICAL)))
+
+
+def _may_reach(piece: TextPiece, areas: Sequence[Area]) -> bool:
+    """Whether a piece may have letters in an area, also when it is extended."""
+    around = _ENDS * piece.size + 2 * CELL + _FARTHEST
+    left, top, right, bottom = piece.bounds
+    return any(
+        left - around < area[2]
+        and area[0] < right + around
+        and top - around < area[3]
+        and area[1] < bottom + around
+        for area in areas
+    )
 
 
 def _extended(piece: TextPiece, chances: NDArray[np.float32]) -> TextPiece:
@@ -189,10 +224,13 @@ def _are_long_enough(pieces: list[TextPiece]) -> list[bool]:
             one = groups[one]
         return one
 
-    for one, piece in enumerate(pieces):
-        for other in range(one):
-            if _are_neighbors(piece, pieces[other]):
-                groups[root(other)] = root(one)
+    sides = np.array([piece.bounds for piece in pieces], np.int64).reshape(-1, 4)
+    sizes = np.array([piece.size for piece in pieces])
+    for one in range(len(pieces)):
+        for other in np.flatnonzero(
+            _are_neighbors(sides[:one], sizes[:one], sides[one], sizes[one])
+        ).tolist():
+            groups[root(other)] = root(one)
     lengths = np.zeros(len(pieces))
     for one, piece in enumerate(pieces):
         lengths[root(one)] += piece.length / piece.size
@@ -204,26 +242,41 @@ def _has_several_letters(line: StrokeLine) -> bool:
     return sum(max(x1 - x0, y1 - y0) >= _SMALL for x0, y0, x1, y1 in line.letters) >= _SEVERAL
 
 
-def _are_neighbors(one: TextPiece, other: TextPiece) -> bool:
-    smaller, larger = sorted((one.size, other.size))
-    across, down = (
-        max(0, one.bounds[side] - other.bounds[side + 2], other.bounds[side] - one.bounds[side + 2])
-        for side in (0, 1)
-    )
-    return larger <= _SIZES * smaller and hypot(across, down) <= _GAP * larger
+def _are_neighbors(
+    sides: NDArray[np.int64], sizes: NDArray[np.float64], own: NDArray[np.int64], size: np.float64
+) -> NDArray[np.bool_]:
+    """Whether pieces, by their bounds and sizes, are neighbors of one on a line."""
+    smaller, larger = np.minimum(sizes, size), np.maximum(sizes, size)
+    apart = np.maximum(np.maximum(own[:2] - sides[:, 2:], sides[:, :2] - own[2:]), 0)
+    alike = larger <= _SIZES * smaller
+    return np.asarray(alike & (np.hypot(apart[:, 0], apart[:, 1]) <= _GAP * larger))
 
 
-def _is_text(piece: TextPiece, size: float, values: Values) -> bool:
-    """Whether a piece has several letters of even ink with sharp edges."""
-    # At reduced resolution organs may look like letters, so large pieces need more than the network's word.
-    large = piece.size > _BIG
-    needed = (_IF_LARGE if large else _IF_SURE) if piece.sure else (_LETTERS_IF_LARGE if large else _LETTERS)
-    ink = _ink(piece, size, values)
-    return ink.count >= needed and ink.share >= (_SHARE_IF_LARGE if large else _SHARE)
+def _is_text(piece: TextPiece, line: StrokeLine, values: Values, least: float) -> bool:
+    """Whether a piece has the log odds of text; its letters are counted until they decide."""
+    length, ink, large = piece.length / piece.size, len(line.letters), piece.size > _BIG
+    enough = letters_needed(piece.chance, length, ink, least, large=large)
+    return log_odds(evidence_of(piece, line, values, enough)) >= least
 
 
-def _ink(piece: TextPiece, size: float, values: Values) -> LetterInk:
-    """Find the letters of a piece by their ink."""
+def evidence_of(piece: TextPiece, line: StrokeLine, values: Values, enough: float = inf) -> Evidence:
+    """Return what speaks for text in a piece whose connected ink is ``line``.
+
+    Parameters
+    ----------
+    piece : TextPiece
+    line : StrokeLine
+    values : array of float32, shape (rows, columns)
+    enough : float, optional
+        Number of letters from which none are counted any more.
+    """
+    letters = _letter_count(piece, line.size, values, enough)
+    length = piece.length / piece.size
+    return evidence(piece.chance, length, letters, len(line.letters), large=piece.size > _BIG)
+
+
+def _letter_count(piece: TextPiece, size: float, values: Values, enough: float) -> float:
+    """Count the letters of a piece by the look of their ink."""
     import cv2
 
     rows, columns = values.shape
@@ -243,10 +296,10 @@ def _ink(piece: TextPiece, size: float, values: Values) -> LetterInk:
         sides = [max(1, round(side * _REDUCED / size)) for side in part.shape[::-1]]
         picture = np.asarray(cv2.resize(picture, sides, interpolation=cv2.INTER_AREA), np.uint8)
         inside = np.asarray(cv2.resize(inside, sides, interpolation=cv2.INTER_NEAREST), np.uint8)
-    return find_letters(picture, inside > 0)
+    return count_letters(picture, inside > 0, enough)
 
 
-def _line(piece: TextPiece, values: Values) -> StrokeLine:
+def line_of(piece: TextPiece, values: Values) -> StrokeLine:
     """The letters of a piece: its connected ink, and its cells in which there is none."""
     import cv2
 

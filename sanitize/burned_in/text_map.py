@@ -32,6 +32,8 @@ _MULTIPLE = 8
 # Rows of a band of a large frame, in pixels of all its columns, and the overlap of bands in rows.
 _BAND, _OVERLAP = 2_000_000, 64
 _SMALLEST = 8
+# Chances of cells that show text, and of cells that may; part of a piece that a finer resolution shows too.
+_FOUND, _POSSIBLE, _MOSTLY = 0.5, 0.15, 0.9
 
 
 def text_chances(values: NDArray[np.float32]) -> Chances:
@@ -61,8 +63,23 @@ def text_chances(values: NDArray[np.float32]) -> Chances:
         found = _in_bands(small)
         larger = np.repeat(np.repeat(found, reduced, axis=0), reduced, axis=1)[: cells[0], : cells[1]]
         part = chances[: larger.shape[0], : larger.shape[1]]
+        if reduced > 1:
+            larger = np.where(_is_beside(larger, part, reduced), 0, larger).astype(np.float32)
         np.maximum(part, larger, out=part)
     return chances
+
+
+def _is_beside(chances: Chances, finer: Chances, reduced: int) -> NDArray[np.bool_]:
+    """Cells of a piece that a finer resolution shows too, with sharper bounds, and that are outside these."""
+    import cv2
+
+    window = np.ones((2 * reduced + 1, 2 * reduced + 1), np.uint8)
+    near = cv2.dilate((finer >= _FOUND).astype(np.uint8), window) > 0
+    count, labels = cv2.connectedComponents((chances >= _POSSIBLE).astype(np.uint8), connectivity=8)
+    sizes = np.bincount(labels.ravel(), minlength=count)
+    known = np.bincount(labels[near], minlength=count) >= _MOSTLY * sizes
+    known[0] = False
+    return np.asarray(known[labels] & (finer < _POSSIBLE))
 
 
 def _in_bands(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -86,9 +103,8 @@ def _chances(values: NDArray[np.float32]) -> NDArray[np.float32]:
     rows, columns = values.shape
     below, right = -rows % _MULTIPLE, -columns % _MULTIPLE
     planes = local_contrast(values)
-    padded = np.stack(
-        [cv2.copyMakeBorder(plane, 0, below, 0, right, cv2.BORDER_REPLICATE) for plane in planes]
-    )
+    # Replicated noise would be stripes, which look like strokes.
+    padded = np.stack([cv2.copyMakeBorder(plane, 0, below, 0, right, cv2.BORDER_REFLECT) for plane in planes])
     found: Chances = run_network(_network(), padded[None])[0, 0]
     return found[: -(-rows // CELL), : -(-columns // CELL)]
 

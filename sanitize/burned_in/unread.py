@@ -52,10 +52,10 @@ def unread_areas(
     acquitted = [box for box in harmless if _is_read(box, pieces)]
     found: tuple[Area, ...] = ()
     # A line that is blanked may cut the one beside it.
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         cutting = [*blanked, *found]
         whole = [box for box in acquitted if not _is_cut(box, cutting)]
-        if found and len(whole) == len(acquitted):
+        if turn and len(whole) == len(acquitted):
             break
         acquitted = whole
         lines = unread_lines(values, chances, acquitted)

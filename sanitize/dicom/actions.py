@@ -11,11 +11,12 @@ from functools import cache
 from struct import pack
 
 from medsanitize.sanitize.dicom.coded_entries import CODED, SCHEME, scheme_designator
-from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time
+from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time, shift_time
 from medsanitize.sanitize.dicom.dummies import Outcome, dummy_value, remove_by_type
 from medsanitize.sanitize.dicom.object_state import Links, ObjectState
 from medsanitize.sanitize.dicom.rules import Rule, Scope, registered_uids
 from medsanitize.sanitize.dicom.text_elements import clean_coded_string, clean_foreign_text, clean_text
+from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 from medsanitize.sanitize.formats.dicom import charset
 from medsanitize.sanitize.formats.dicom.dictionary import dictionary, most_values
 from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_SIZES, TEXT_VRS
@@ -128,6 +129,8 @@ def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, valu
         return _number_string(job, rule, tag, vr, value)
     if vr in NUMBER_SIZES:
         return _numbers(job, scope, rule, tag, vr, value)
+    if vr in (b"DA", b"DT") and rule.source == "unlisted" and _keeps_dates(job, scope):
+        return _keep(job, scope, rule, tag, vr, value)
     if vr in (b"DA", b"DT", b"TM"):
         return _when(job, rule, tag, vr, value)
     if vr == b"UI":
@@ -138,6 +141,11 @@ def _clean(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, valu
         return _bulk(job, scope, rule, tag, vr, value)
     # PN, AE and UR: names and addresses are never kept without a rule.
     return remove_by_type(job, rule, tag, vr, value, "person-name" if vr == b"PN" else "address")
+
+
+def _keeps_dates(job: ObjectState, scope: Scope) -> bool:
+    """Whether full dates are kept: dates in no table must then not be moved away from the others."""
+    return job.policy.dicom.options.retain_longitudinal_full_dates and scope.sop_class != WHOLE_SLIDE
 
 
 def _spells_freely(scope: Scope, rule: Rule, tag: int, vr: bytes, value: bytes) -> bool:
@@ -198,19 +206,34 @@ def _number_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: byt
 
 
 def _when(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:
-    """Shift dates; keep or remove times by the policy; remove malformed values."""
+    """Shift dates and times by the policy; remove malformed values."""
     texts = value.decode("latin-1").split("\\")
     if vr == b"TM":
-        if job.policy.dicom.dates.times == "remove":
-            return remove_by_type(job, rule, tag, vr, value, "time")
-        if all(not text.strip(" \0") or is_time(text) for text in texts):
-            return vr, value, "K:unchanged", ()
-        return remove_by_type(job, rule, tag, vr, value, "invalid-value")
-    move = job.date if vr == b"DA" else job.datetime
-    moved = ["" if not text.strip(" \0") else move(text) for text in texts]
+        return _time_of_day(job, rule, tag, value, texts)
+    if vr == b"DA":
+        times = job.times if len(job.times) == len(texts) else ("",) * len(texts)
+        moved = [
+            job.date(text, time) if text.strip(" \0") else "" for text, time in zip(texts, times, strict=True)
+        ]
+    else:
+        moved = [job.datetime(text) if text.strip(" \0") else "" for text in texts]
     if any(one is None for one in moved):
         return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     return vr, "\\".join(one or "" for one in moved).encode("ascii"), "C:date", ()
+
+
+def _time_of_day(job: ObjectState, rule: Rule, tag: int, value: bytes, texts: list[str]) -> Outcome:
+    """Keep, shift or remove a TM element; a malformed one is removed."""
+    dates = job.policy.dicom.dates
+    if dates.times == "remove":
+        return remove_by_type(job, rule, tag, b"TM", value, "time")
+    if not all(not text.strip(" \0") or is_time(text) for text in texts):
+        return remove_by_type(job, rule, tag, b"TM", value, "invalid-value")
+    # The option to retain full dates retains times too (K of Table E.1-1).
+    if dates.times == "keep" or rule.action == "K":
+        return b"TM", value, "K:unchanged", ()
+    moved = [shift_time(text, job.subject.shift.seconds) or "" for text in texts]
+    return b"TM", "\\".join(moved).encode("ascii"), "C:time", ()
 
 
 def _link(job: ObjectState, value: bytes) -> Links:

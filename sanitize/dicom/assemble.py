@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from medsanitize.sanitize.formats.dicom.elements import read_element_header
 from medsanitize.sanitize.formats.dicom.file import DicomFile, deflate
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
@@ -31,6 +33,17 @@ def first_text(out: list[bytes], layout: Layout, tag: int) -> str:
         return ""
     start = read_element_header(out[place], 0, len(out[place]), layout)[3]
     return out[place][start:].decode("latin-1").split("\\")[0].strip(" \0")
+
+
+def values_between(out: list[bytes], layout: Layout, first: int, last: int) -> dict[int, bytes]:
+    """Return the encoded values of a rewritten data set from tag ``first`` to ``last``, in one search."""
+    found: dict[int, bytes] = {}
+    for chunk in islice(out, _find(out, layout, first)[0], None):
+        tag, _, _, start = read_element_header(chunk, 0, len(chunk), layout)
+        if tag > last:
+            break
+        found[tag] = chunk[start:]
+    return found
 
 
 def raw_value(out: list[bytes], layout: Layout, tag: int) -> bytes:

@@ -17,6 +17,7 @@ RISK_ATTRIBUTES: Mapping[str, int] = {
     "ConversionType": 0x00080064,
     "SpecimenLabelInImage": 0x00480010,
     "PhotometricInterpretation": 0x00280004,
+    "DetectorType": 0x00187004,
 }
 """The attributes by which the risk is estimated, and their tags."""
 
@@ -38,6 +39,10 @@ _COMPUTED = (
     "1.2.840.10008.5.1.4.1.1.68.",
     "1.2.840.10008.5.1.4.1.1.67",
 )
+# Digitized film, scanned document, drawing (Conversion Type, PS3.3 C.8.6.1); scanned film (Detector Type,
+# C.8.11.4).
+_BY_HAND = frozenset(["DF", "SD", "DRW"])
+_FILM = "FILM"
 _SCREEN = ("SCREEN", "CAPTURE", "SECONDARY", "DOSE", "REPORT")
 _REFORMATTED = (
     "REFORMATTED",
@@ -60,15 +65,37 @@ _REFORMATTED = (
 def is_image(values: Mapping[str, str]) -> bool:
     """Return whether the pixels are an image that a device or a person may have written text into.
 
-    Computed objects and tissue images of slide scanners are none, unless their header states burned-in text.
+    Computed objects and tissue images of slide scanners are none, unless their header states burned-in text,
+    a capture, or colors that the IODs of computed objects do not have.
 
     Parameters
     ----------
     values : mapping
         As for `may_show_text`.
     """
-    computed = values.get("SOPClassUID", "").startswith(_COMPUTED) or is_tissue(values)
+    computed = values.get("SOPClassUID", "").startswith(_COMPUTED) and not _is_captured(values)
+    computed = computed or is_tissue(values)
     return not computed or values.get("BurnedInAnnotation", "").strip().upper() == "YES"
+
+
+def _is_captured(values: Mapping[str, str]) -> bool:
+    """Return whether an object was converted from another source, or has true colors."""
+    colors = values.get("PhotometricInterpretation", "").strip().upper()
+    return bool(values.get("ConversionType", "").strip()) or colors.startswith(("RGB", "YBR"))
+
+
+def may_be_handwritten(values: Mapping[str, str]) -> bool:
+    """Return whether the pixels are a film or paper that was digitized, on which handwriting is likely.
+
+    Parameters
+    ----------
+    values : mapping
+        As for `may_show_text`.
+    """
+    conversion, detector = (
+        values.get(name, "").strip().upper() for name in ("ConversionType", "DetectorType")
+    )
+    return conversion in _BY_HAND or detector == _FILM
 
 
 def may_show_text(values: Mapping[str, str]) -> bool:

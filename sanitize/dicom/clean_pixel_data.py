@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in.areas import areas_outside, fixed_areas, known_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
-from medsanitize.sanitize.burned_in.clean import CleanedFrames, CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.clean import CleanedFrames, clean_frames
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions, FrameAreas
 from medsanitize.sanitize.burned_in.device import Device
+from medsanitize.sanitize.burned_in.drawn_planes import DrawnPlane, areas_with_planes
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
 from medsanitize.sanitize.burned_in.ocr import TextReader
+from medsanitize.sanitize.burned_in.review_images import whole_image_item
 from medsanitize.sanitize.burned_in.second_reader import confirmation
 from medsanitize.sanitize.context import ReviewDecision
 from medsanitize.sanitize.dicom.assemble import put_element, raw_value
@@ -46,12 +51,16 @@ _MAX_VALUE_BYTES = 0xFFFFFFFE
 
 @dataclass(frozen=True, slots=True)
 class CleanedPixelData:
-    """Cleaned pixels with their new transfer syntax, the number of blanked areas, and review items."""
+    """Cleaned pixels with their new transfer syntax, the number of blanked areas, and review items.
+
+    ``drawn`` has the areas in which text was found when overlay planes were drawn over the pixels.
+    """
 
     pixels: WrittenPixels
     syntax: TransferSyntax
     regions: int
     review_items: tuple[ReviewItem, ...]
+    drawn: FrameAreas = field(default_factory=dict)
 
 
 class PixelCleaner:
@@ -79,6 +88,8 @@ class PixelCleaner:
         device: Device,
         terms: KnownTerms,
         decisions: tuple[ReviewDecision, ...],
+        planes: Sequence[DrawnPlane] = (),
+        handwritten: bool = False,
     ) -> CleanedPixelData:
         """Blank identifying burned-in text of one object and verify that none is left.
 
@@ -94,6 +105,10 @@ class PixelCleaner:
         terms : KnownTerms
             Identifiers of the patient and study.
         decisions : tuple of ReviewDecision
+        planes : sequence of DrawnPlane
+            Overlay planes that are released with the pixels.
+        handwritten : bool
+            Whether the image is a review item because it may show handwriting.
 
         Raises
         ------
@@ -106,19 +121,23 @@ class PixelCleaner:
         stored = StoredFrames(container.buf, pixels, layout, container.syntax, geometry)
         image = ImageFrames(stored, container.syntax, geometry, read_palette(out, layout, geometry))
         order = self._order(out, layout, geometry, device, terms, decisions)
+        if planes:
+            order = replace(order, found=areas_with_planes(image, planes, order, self.reader))
         decompress = self._policy.pixels.lossy == "decompress"
+        shown = handwriting_item(image) if handwritten else ()
         cleaned = clean_frames(
             image, order, self.reader, decompress=decompress, most_bytes=limits.inflated_bytes
         )
+        items = (*shown, *cleaned.review_items)
         if not cleaned.regions:
-            return CleanedPixelData(pixels, container.syntax, 0, cleaned.review_items)
+            return CleanedPixelData(pixels, container.syntax, 0, items)
         put_element(out, layout, _ICON, None)  # it would still show what is blanked
         if cleaned.frames:
             made, syntax = decompressed_pixels(out, pixels, geometry, cleaned, container.syntax), NATIVE
         else:
             made, syntax = stored.finish(), container.syntax
         made.rules = [*pixels.rules, *["C:burned-in-text"] * cleaned.regions]
-        return CleanedPixelData(made, syntax, cleaned.regions, cleaned.review_items)
+        return CleanedPixelData(made, syntax, cleaned.regions, items, order.found)
 
     def _order(
         self,
@@ -131,7 +150,7 @@ class PixelCleaner:
     ) -> CleaningOptions:
         """Options of the policy for this object."""
         rules = self._policy.pixels
-        fixed = fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, geometry)
+        fixed = fixed_areas(rules.regions, device, geometry)
         fixed += known_areas(device, geometry) if rules.known_devices else ()
         if rules.mask == "outside-ultrasound-regions":
             regions = ultrasound_regions(out, layout, geometry)
@@ -143,6 +162,12 @@ class PixelCleaner:
             return find_identifying_boxes(boxes, self._cleaner, terms, screen_rows=screen)
 
         return CleaningOptions(judge, rules.mask == "all-text", fixed, decisions, confirmation(rules))
+
+
+def handwriting_item(image: ImageFrames) -> tuple[ReviewItem, ...]:
+    """Return a review item with the first frame of an image that may show handwriting."""
+    frame = image.stored.frame(0)
+    return tuple(whole_image_item(one) for one in image.pictures(image.samples(frame), frame)[:1])
 
 
 def _really(geometry: Geometry, tag: int) -> Geometry:

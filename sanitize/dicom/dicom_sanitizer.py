@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
@@ -14,23 +15,30 @@ from medsanitize.sanitize.burned_in.areas import fixed_areas
 from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.context import Context
 from medsanitize.sanitize.dicom import deidentification_attributes
-from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element
-from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, is_image, may_show_text
-from medsanitize.sanitize.dicom.dates import shift_days
+from medsanitize.sanitize.dicom.assemble import file_pieces, first_text, put_element, raw_value
+from medsanitize.sanitize.dicom.burned_in_risk import (
+    RISK_ATTRIBUTES,
+    is_image,
+    may_be_handwritten,
+    may_show_text,
+)
+from medsanitize.sanitize.dicom.claimed_options import weakened_rows
+from medsanitize.sanitize.dicom.dates import patient_shift
 from medsanitize.sanitize.dicom.encapsulated_pdf import is_to_rebuild
 from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
 from medsanitize.sanitize.dicom.object_state import ObjectState, Piece, SubjectState
-from medsanitize.sanitize.dicom.overlays import put_planes
+from medsanitize.sanitize.dicom.overlays import kept_planes, put_planes
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.rules import AttributeRules, registered_uids
 from medsanitize.sanitize.dicom.sr_content import ContentTree
 from medsanitize.sanitize.dicom.text_rules import Observer, TextRules
+from medsanitize.sanitize.dicom.time_pattern import TIMES, time_digests
 from medsanitize.sanitize.dicom.walk_state import SafePrivates, WalkState
 from medsanitize.sanitize.dicom.wsi import exclude_non_tissue
 from medsanitize.sanitize.formats.dicom.elements import skip_elements
 from medsanitize.sanitize.formats.dicom.file import DicomFile, build_file_meta, open_dicom
 from medsanitize.sanitize.formats.dicom.image_pixel import IMAGE_PIXEL, Geometry, read_geometry
-from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, write_pixels
+from medsanitize.sanitize.formats.dicom.pixel_data import WrittenPixels, count_native_frames, write_pixels
 from medsanitize.sanitize.formats.dicom.transfer_syntax import encode_element
 from medsanitize.sanitize.formats.file_type import Buffer
 from medsanitize.sanitize.pieces import OutFile
@@ -43,13 +51,13 @@ from medsanitize.sanitize.text.vocabulary_filter import forbidden_words
 if TYPE_CHECKING:
     from medsanitize.sanitize.dicom.clean_pixel_data import CleanedPixelData, PixelCleaner
     from medsanitize.sanitize.dicom.encapsulated_pdf import RebuiltDocument
-    from medsanitize.sanitize.dicom.overlays import Reader
+    from medsanitize.sanitize.dicom.overlays import Bitmap, Reader
 
 _SOP_CLASS, _SOP, _STUDY, _SERIES = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E
 _NAME, _PATIENT_ID = 0x00100010, 0x00100020
-_BURNED_IN = 0x00280301
+_BURNED_IN, _FRAMES = 0x00280301, 0x00280008
 _TEXTS = RISK_ATTRIBUTES
-_DOCUMENT = 0x00420011
+_DOCUMENT, _GRAPHIC_ANNOTATIONS = 0x00420011, 0x00700001
 _CAPTURE = IMAGE_PIXEL | {*_TEXTS.values(), _SOP, _STUDY, _SERIES, _PATIENT_ID}
 _DEVICE = {
     "manufacturer": 0x00080070,
@@ -61,7 +69,7 @@ _DEVICE = {
     "burned_in": _BURNED_IN,
     "sop_class": _SOP_CLASS,
 }
-_CAPTURE |= {*_DEVICE.values(), _DOCUMENT}
+_CAPTURE |= {*_DEVICE.values(), _DOCUMENT, *TIMES}
 # Pixel data of larger objects (bytes) is copied from the source instead of held in memory.
 _STREAM_FROM = 1 << 20
 # A walk is repeated for another SOP class, for missing UIDs and for removed content items.
@@ -102,6 +110,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def __init__(self, policy: Policy, keys: SubKeys, observe: Observer | None = None) -> None:
         super().__init__(policy, keys)
         self._book = AttributeRules(policy.dicom)
+        self._weakened = weakened_rows(policy.dicom.options, self._book.override)
         self._texts = TextRules(policy.text, observe)
         self._uids: dict[str, str] = {}
         self._safe_private = _safe_privates(policy)
@@ -122,7 +131,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         last, subject = self._context, self._subject
         if subject is None or last is None or not _same_subject(last, context):
             made = patient_pseudonym(self._keys, self._policy.pseudonyms, context.patient)
-            shift = shift_days(self._keys, context.patient, self._policy.dicom.dates)
+            shift = patient_shift(self._keys, context.patient, self._policy.dicom.dates)
             ban = self._texts.with_denied(forbidden_words(context.known))
             dates = frozenset(one.value for one in context.known if one.category == "date")
             pseudonym = context.pseudonym or made
@@ -136,9 +145,12 @@ class DicomSanitizer(Sanitizer[Buffer]):
 
     def _release(self, container: DicomFile, context: Context, streamed: bool) -> Sanitized:
         job = ObjectState(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
+        job.own_uid = context.own_uid
         job.decided = {decision.location: decision.verdict for decision in context.decisions}
         sop_class = container.sop_class
         made: dict[int, str] = {}
+        if job.own_uid:
+            made[_SOP] = job.uid(f"own/{sha256(container.buf).hexdigest()}")
         tree = ContentTree()
         for _ in range(_MOST_WALKS):
             try:
@@ -206,7 +218,9 @@ class DicomSanitizer(Sanitizer[Buffer]):
         layout, book = walk.target, self._book
         pseudonym = walk.job.subject.pseudonym.encode("ascii")
         scope = book.scope(sop_class)
-        stated = deidentification_attributes.deidentification_elements(layout, self._policy.dicom)
+        stated = deidentification_attributes.deidentification_elements(
+            layout, self._policy.dicom, book.claims(sop_class), self._weakened
+        )
         # An IOD that requires the attribute keeps the source's value unless the face check sets another.
         if book.rule(scope, deidentification_attributes.FEATURES).type == "1":
             del stated[deidentification_attributes.FEATURES]
@@ -219,7 +233,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
         else:
             rows += [(tag, b"", "X:patient") for tag in (_PATIENT_ID, _NAME)]
         for tag, uid in made.items():
-            rows.append((tag, encode_element(layout, tag, b"UI", uid.encode("ascii")), "U:missing"))
+            why = "U:shared-uid" if walk.job.own_uid and tag == _SOP else "U:missing"
+            rows.append((tag, encode_element(layout, tag, b"UI", uid.encode("ascii")), why))
         return [(tag, (chunk, (rule,), ())) for tag, chunk, rule in sorted(rows, reverse=True)]
 
     def _missing_uids(self, done: _Pass, context: Context, made: dict[int, str]) -> dict[int, str]:
@@ -240,7 +255,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
         texts = {name: walk.text(tag) for name, tag in _TEXTS.items()}
         self._refuse_subject(walk)
         exclude_non_tissue(texts, self._policy.wsi)
-        geometry = read_geometry(walk)
+        geometry = self._geometry(container, done)
         pixels = self._pixels(container, done, geometry, streamed)
         face = check_face(texts, bool(pixels.pieces), context.face, self._policy.pixels.faces)
         # Faces first: text is then read and verified in the pixels as they are released.
@@ -255,11 +270,13 @@ class DicomSanitizer(Sanitizer[Buffer]):
             check, step = CheckResult.PASSED, self._rebuild(done, context)
         if check is CheckResult.NOT_RUN:
             self._state_burned_in(done, texts["BurnedInAnnotation"])
-        if check is CheckResult.PASSED and geometry is not None:
-            step = cleaned = self._clean_pixels(container, done, pixels, geometry, context)
-            pixels, container = cleaned.pixels, replace(container, syntax=cleaned.syntax)
         reader = partial(self._plane_reader, walk) if self._policy.dicom.options.clean_pixel_data else None
-        put_planes(walk, self._book.scope(done.sop_class), out, reader)
+        planes = kept_planes(walk, reader)
+        if check is CheckResult.PASSED and geometry is not None:
+            step = cleaned = self._clean_pixels(container, done, pixels, geometry, context, planes)
+            pixels, container = cleaned.pixels, replace(container, syntax=cleaned.syntax)
+        put_planes(walk, self._book.scope(done.sop_class), out, planes)
+        self._check_graphics(done)
         rules = walk.rules + pixels.rules
         self._state_face(done, face, read=check is CheckResult.PASSED, cut="face-defaced" in rules)
         put_element(
@@ -267,7 +284,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             layout,
             deidentification_attributes.TEMPORAL,
             deidentification_attributes.temporal_information_modified(
-                layout, self._policy.dicom.options, rules
+                layout, self._book.claims(done.sop_class), rules
             ),
         )
         # From the rewritten data set, so that the record has no identifier of the source.
@@ -294,11 +311,29 @@ class DicomSanitizer(Sanitizer[Buffer]):
             pixels=check,
             faces=face.check,
             pixel_regions_cleaned=step.regions if step else 0,
+            times=time_digests(walk, out, modality),
         )
         meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
         review_items = (*walk.job.review_items, *(step.review_items if step else ()))
         file = OutFile(".dcm", file_pieces(container, meta, out, pixels.pieces))
-        return Sanitized(record, (file,), _links(walk), review_items)
+        return Sanitized(record, (file,), _links(walk, uids[_SOP]), review_items)
+
+    def _geometry(self, container: DicomFile, done: _Pass) -> Geometry | None:
+        """Return what the pixels are read by; None if there are none, or nothing says how to read them."""
+        walk, layout = done.walk, done.walk.target
+        geometry = read_geometry(walk) if container.readable_pixels else None
+        stated = walk.text(_FRAMES)
+        if geometry is None or not stated or stated.isdigit() or container.syntax.codec != "native":
+            return geometry
+        # The number is unreadable: the size of the pixel data states it as well.
+        buf = container.buf
+        frames = count_native_frames(buf, done.end, len(buf), container.syntax.layout, geometry)
+        if frames < 1:
+            return geometry
+        number = encode_element(layout, _FRAMES, b"IS", str(frames).encode())
+        put_element(done.out, layout, _FRAMES, number)
+        walk.rules.append("D:number-of-frames")
+        return replace(geometry, frames=frames)
 
     def _pixels(
         self, container: DicomFile, done: _Pass, geometry: Geometry | None, streamed: bool
@@ -324,7 +359,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
     def _is_known(self, walk: WalkState, image: Geometry) -> bool:
         """Whether the table of devices or a region of the policy has text in such an image."""
         rules, device = self._policy.pixels, _device(walk)
-        if fixed_areas(rules.regions, device.manufacturer, device.model, device.modality, image):
+        if fixed_areas(rules.regions, device, image):
             return True
         return rules.known_devices and bool(known_regions(device, image.rows, image.columns))
 
@@ -342,17 +377,38 @@ class DicomSanitizer(Sanitizer[Buffer]):
         return CheckResult.NOT_RUN
 
     def _clean_pixels(
-        self, container: DicomFile, done: _Pass, pixels: WrittenPixels, geometry: Geometry, context: Context
+        self,
+        container: DicomFile,
+        done: _Pass,
+        pixels: WrittenPixels,
+        geometry: Geometry,
+        context: Context,
+        planes: dict[int, Bitmap],
     ) -> CleanedPixelData:
-        """Blank identifying text in the pixels, and state it in the header."""
+        """Blank identifying text in the pixels and the planes over them, and state it in the header."""
+        from medsanitize.sanitize.dicom.overlay_text import drawn_planes, without_areas
+
         walk, layout = done.walk, done.walk.target
-        terms, decisions = walk.job.subject.terms, context.decisions
+        by_hand = may_be_handwritten({name: walk.text(tag) for name, tag in _TEXTS.items()})
+        if by_hand and self._policy.pixels.handwriting == "quarantine":
+            raise Quarantined("handwriting-unread", "pixels")
+        drawn = drawn_planes(walk, planes)
         step = self._reads_pixels()(
-            container, done.out, pixels, geometry, device=_device(walk), terms=terms, decisions=decisions
+            container,
+            done.out,
+            pixels,
+            geometry,
+            device=_device(walk),
+            terms=walk.job.subject.terms,
+            decisions=context.decisions,
+            planes=tuple(drawn.values()),
+            handwritten=by_hand,
         )
+        planes.update(without_areas(planes, drawn, step.drawn))
         if self._book.scope(done.sop_class).belongs(_BURNED_IN):
             put_element(done.out, layout, _BURNED_IN, encode_element(layout, _BURNED_IN, b"CS", b"NO"))
-        codes = deidentification_attributes.method_codes(layout, self._policy.dicom.options, pixels_read=True)
+        claims = self._book.claims(done.sop_class)
+        codes = deidentification_attributes.method_codes(layout, claims, pixels_read=True)
         put_element(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
         return step
 
@@ -363,6 +419,21 @@ class DicomSanitizer(Sanitizer[Buffer]):
 
             self._pixel_cleaner = PixelCleaner(self._policy, self._texts.cleaner)
         return self._pixel_cleaner
+
+    def _check_graphics(self, done: _Pass) -> None:
+        """Refuse an object whose graphic annotations look like text, or may be text that nobody looks for."""
+        if not raw_value(done.out, done.walk.target, _GRAPHIC_ANNOTATIONS):
+            return
+        from medsanitize.sanitize.dicom import drawn_graphics
+
+        graphics = drawn_graphics.read_graphics(done.out, done.walk.target)
+        if not drawn_graphics.may_write(graphics):
+            return
+        if self._policy.dicom.options.clean_pixel_data:
+            if drawn_graphics.shows_text(graphics):
+                raise Quarantined("drawn-text", tag_text(drawn_graphics.GRAPHIC_OBJECTS))
+        elif self._policy.pixels.at_risk == "quarantine":
+            raise Quarantined("burned-in-text-risk", tag_text(drawn_graphics.GRAPHIC_OBJECTS))
 
     def _plane_reader(self, walk: WalkState) -> Reader:
         from medsanitize.sanitize.dicom.overlay_text import plane_reader
@@ -379,8 +450,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
             )
             put_element(done.out, layout, deidentification_attributes.FEATURES, value)
         if cut:
-            options = self._policy.dicom.options
-            codes = deidentification_attributes.method_codes(layout, options, pixels_read=read, face_cut=True)
+            claims = self._book.claims(done.sop_class)
+            codes = deidentification_attributes.method_codes(layout, claims, pixels_read=read, face_cut=True)
             put_element(done.out, layout, deidentification_attributes.METHOD_CODES, codes)
 
     def _state_burned_in(self, done: _Pass, stated: str) -> None:
@@ -395,9 +466,11 @@ def _device(walk: WalkState) -> Device:
     return Device(**{name: walk.text(tag) for name, tag in _DEVICE.items()})
 
 
-def _links(walk: WalkState) -> tuple[tuple[str, str], ...]:
+def _links(walk: WalkState, instance: str) -> tuple[tuple[str, str], ...]:
     patient = walk.text(_PATIENT_ID)
     own = [(patient, walk.job.subject.pseudonym)] if patient else []
+    if walk.job.own_uid:
+        own.append((walk.text(_SOP), instance))
     return tuple(dict.fromkeys([*own, *walk.links]))
 
 
@@ -410,8 +483,8 @@ def _same_subject(last: Context, context: Context) -> bool:
 def _safe_privates(policy: Policy) -> SafePrivates:
     if not policy.dicom.options.retain_safe_private:
         return {}
-    listed = {key: row for key, row in safe_private().items() if row.care not in ("opaque", "items")}
+    listed = {key: row for key, row in safe_private().items() if row.care != "opaque"}
     for own in policy.dicom.safe_private:
         key = (int(own.group, 16), own.creator, int(own.element, 16))
-        listed[key] = SafePrivate(own.vr, "", "", "text", "policy")
+        listed[key] = SafePrivate(own.vr, "", "items" if own.vr == "SQ" else "text", "policy")
     return listed

@@ -53,11 +53,12 @@ def _dated(job: ObjectState, vr: bytes, value: bytes, parts: tuple[str, ...]) ->
     text = value.decode("latin-1").split("\\")[0]
     number = int.from_bytes(keyed_mac(job.keys.dummy, *parts)[:8], "big")
     if vr == b"AS":  # 20 to 79 years: never an age over 89
-        return b"%03dY" % (20 + number % 60)
+        ages = (b"%03dY" % (20 + (number + step) % 60) for step in range(60))
+        return next(age for age in ages if age != value.strip(b" \0"))
     if vr == b"TM":
         return b"%02d%02d%02d" % (number % 24, number // 24 % 60, number // 1440 % 60)
     # A valid date is changed like all others, so that the order of events is preserved.
-    moved = job.date(text) if vr == b"DA" else job.datetime(text)
+    moved = job.date(text, job.times[0] if job.times else "") if vr == b"DA" else job.datetime(text)
     if moved is None:
         moved = next(day for day in _days(number) if day not in job.subject.dates)
     return moved.encode("ascii")

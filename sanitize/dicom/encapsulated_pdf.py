@@ -8,7 +8,9 @@ import numpy as np
 from medsanitize.policies.model import Documents, Limits, Policy
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
-from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.clean import clean_frames
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.review_images import frame_location
 from medsanitize.sanitize.burned_in.second_reader import confirmation

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Literal
 
 from medsanitize.policies.model import Dicom, Limits
-from medsanitize.sanitize.context import ImageSize, Inspection, KnownValue
+from medsanitize.sanitize.context import Demographics, ImageSize, Inspection, KnownValue
 from medsanitize.sanitize.dicom.burned_in_risk import RISK_ATTRIBUTES, may_show_text
+from medsanitize.sanitize.dicom.dates import shift_date
 from medsanitize.sanitize.dicom.identifying_attributes import CATEGORY, CODED, CONCEPT_CATEGORY, Coded
 from medsanitize.sanitize.dicom.rules import AttributeRules
 from medsanitize.sanitize.formats.dicom import charset as charsets
@@ -22,11 +23,18 @@ from medsanitize.sanitize.quarantine import Quarantined
 DICOMDIR = "1.2.840.10008.1.3.10"
 _CHARSET, _PATIENT_ID, _ISSUER = 0x00080005, 0x00100020, 0x00100021
 _STUDY, _SERIES, _SOP, _ACCESSION, _CLASS = 0x0020000D, 0x0020000E, 0x00080018, 0x00080050, 0x00080016
+_NAME, _BIRTH, _SEX = 0x00100010, 0x00100030, 0x00100040
+_OTHER_IDS, _OTHER_IDS_SEQUENCE = 0x00101000, 0x00101002
+_PERSON = frozenset([_NAME, _BIRTH, _SEX, _OTHER_IDS])
 _FRAMES, _ROWS, _COLUMNS = 0x00280008, 0x00280010, 0x00280011
 _NUMBER_TAGS = frozenset([_ROWS, _COLUMNS])
-_PLAIN_TEXT_TAGS = frozenset(
-    [_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER, _FRAMES, *RISK_ATTRIBUTES.values()]
+_PLAIN_TEXT_TAGS = (
+    frozenset(
+        [_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER, _FRAMES, *RISK_ATTRIBUTES.values()]
+    )
+    | _PERSON
 )
+_MARKERS = frozenset([ITEM, ITEM_END, SEQUENCE_END])
 _NESTED_REMEMBERED = 4096
 _MAX_DEPTH = 100
 
@@ -66,11 +74,11 @@ def inspect_dicom(
     if not len(data):
         return Inspection("unreadable", "empty-file")
     if not looks_like_dicom(data):
-        return Inspection("not-an-image")
+        return Inspection("other")
     try:
         container = open_dicom(data, limits or Limits())
     except Quarantined as refused:
-        return Inspection("not-an-image" if refused.rule == "not-dicom" else "unreadable", refused.rule)
+        return Inspection("other" if refused.rule == "not-dicom" else "unreadable", refused.rule)
     if container.sop_class == DICOMDIR:
         return Inspection("dicomdir")
     plain: dict[int, str] = {}
@@ -104,6 +112,19 @@ def _peek(plain: dict[int, str], known: set[KnownValue]) -> Inspection:
         plain.get(_ACCESSION, ""),
         frozenset(known),
         _image_size(plain),
+        _demographics(plain),
+    )
+
+
+def _demographics(plain: dict[int, str]) -> Demographics | None:
+    if not any(plain.get(tag) for tag in (*_PERSON, _OTHER_IDS_SEQUENCE)):
+        return None
+    others = "\\".join((plain.get(_OTHER_IDS, ""), plain.get(_OTHER_IDS_SEQUENCE, ""))).split("\\")
+    return Demographics(
+        plain.get(_NAME, "").split("\\")[0].strip(),
+        (shift_date(plain.get(_BIRTH, ""), 0) or ""),
+        plain.get(_SEX, "").strip(),
+        tuple(sorted({one.strip() for one in others if one.strip()})),
     )
 
 
@@ -132,21 +153,31 @@ def _scan(
     concept: str | None = None
     while end - pos >= 8:
         tag, vr, length, start = read_element_header(buf, pos, end, layout)
-        if tag == ITEM_END:
+        if tag == ITEM_END and plain is None:
             return start
+        if tag in _MARKERS and (plain is not None or length == UNDEFINED):
+            # Outside of a sequence: the elements in it are those that follow.
+            pos = start
+            continue
         if tag >= 0x7FE00000 and plain is not None:
             break
         inner = IMPLICIT_LITTLE if vr == b"UN" else layout  # PS3.5 6.2.2
         if tag == _CONCEPT:
             concept = CONCEPT_CATEGORY.get(_code_value(buf, start, end, inner))
         if length == UNDEFINED:
-            pos = _scan_items(buf, start, end, inner, charset, known, kept, depth + 1, CODED.get(tag))
+            # Other sequences add to `known` directly, so that a truncated one loses nothing that was read.
+            into: set[KnownValue] = set() if tag == _OTHER_IDS_SEQUENCE else known
+            try:
+                pos = _scan_items(buf, start, end, inner, charset, into, kept, depth + 1, CODED.get(tag))
+            finally:
+                _keep_nested(tag, into, known, plain)
             continue
         pos = start + length
         if pos > end:
             raise Quarantined("length-past-end")
         if length and (vr == b"SQ" or (vr in _UNTYPED and _is_sequence(tag))):
-            known.update(_nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth, CODED.get(tag)))
+            found = _nested(bytes(buf[start:pos]), vr, inner, charset, kept, depth, CODED.get(tag))
+            _keep_nested(tag, found, known, plain)
             continue
         if tag == _CHARSET:
             charset = bytes(buf[start:pos]).rstrip(b" \0")
@@ -163,6 +194,15 @@ def _scan(
         if category:
             known.update(_known(category, text))
     return pos
+
+
+def _keep_nested(
+    tag: int, found: Collection[KnownValue], known: set[KnownValue], plain: dict[int, str] | None
+) -> None:
+    """Add the values of a sequence, and note the patient's other IDs."""
+    known.update(found)
+    if plain is not None and tag == _OTHER_IDS_SEQUENCE:
+        plain.setdefault(tag, "\\".join(sorted(one.value for one in found if one.category == "id")))
 
 
 def _known(category: str, text: str) -> Iterator[KnownValue]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.context import KnownValue
-from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, year_of_date, year_of_datetime
+from medsanitize.sanitize.dicom.dates import (
+    Shift,
+    days_carried,
+    shift_date,
+    shift_datetime,
+    year_of_date,
+    year_of_datetime,
+)
 from medsanitize.sanitize.dicom.text_rules import TextRules
 from medsanitize.sanitize.pseudonyms import SubKeys, remap_uid
 from medsanitize.sanitize.result import ReviewItem
@@ -32,8 +39,7 @@ class SubjectState:
         Canonical key of the patient. PHI.
     pseudonym : str
         The PatientID of the released objects.
-    shift : int
-        Date shift in days.
+    shift : Shift
     ban : ForbiddenWords
         Words and numbers that no kept text may contain.
     dates : frozenset of str
@@ -47,7 +53,7 @@ class SubjectState:
 
     patient: str
     pseudonym: str
-    shift: int
+    shift: Shift
     ban: ForbiddenWords
     dates: frozenset[str]
     known: frozenset[KnownValue] = frozenset()
@@ -81,8 +87,12 @@ class ObjectState:
         Specific Character Set of the current data set or item.
     code : tuple of str or None
         Scheme and value of the current coded entry.
+    times : tuple of str
+        Times of day that belong to the values of the current date; empty if it has none.
     replaced : frozenset of int
         Top-level attributes that the program writes itself.
+    own_uid : bool
+        Whether SOP Instance UID is derived from the content, since another object states the same one.
     review_items : list of ReviewItem
         Texts for a person to review.
     decided : mapping
@@ -96,7 +106,9 @@ class ObjectState:
     texts: TextRules
     charset: bytes = b""
     code: tuple[str, str] | None = None
+    times: tuple[str, ...] = ()
     replaced: frozenset[int] = frozenset()
+    own_uid: bool = False
     review_items: list[ReviewItem] = field(default_factory=list)
     decided: Mapping[str, str] = field(default_factory=dict)
 
@@ -110,11 +122,15 @@ class ObjectState:
             new = self.uids[old] = remap_uid(self.keys, self.policy.pseudonyms.uid_root, old)
         return new
 
-    def date(self, text: str) -> str | None:
-        """Shift or reduce a DA value by the policy; ``None`` if it is malformed."""
+    def date(self, text: str, time: str = "") -> str | None:
+        """Shift or reduce a DA value by the policy; ``None`` if it is malformed.
+
+        ``time`` is the time of day that belongs to it, which may carry it to the next day.
+        """
         if self.policy.dicom.dates.method == "year":
             return year_of_date(text)
-        return shift_date(text, self.subject.shift)
+        shift = self.subject.shift
+        return shift_date(text, shift.days + days_carried(time, shift.seconds))
 
     def datetime(self, text: str) -> str | None:
         """Shift or reduce a DT value by the policy; ``None`` if it is malformed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from medsanitize.policies.tables.safe_private import SafePrivate
 from medsanitize.sanitize.dicom.actions import apply_rule
 from medsanitize.sanitize.dicom.object_state import Piece
 from medsanitize.sanitize.dicom.rules import Rule, Scope
@@ -11,7 +12,7 @@ from medsanitize.sanitize.dicom.walk_state import WalkState
 from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, encode_element
 
 PRIVATE: Piece = (b"", ("X:private",), ())
-_SAFE_PRIVATE_RULE = Rule("C", "safe-private", "3")
+SAFE_PRIVATE = Rule("C", "safe-private", "3")
 
 
 @dataclass(slots=True)
@@ -24,6 +25,19 @@ class PrivateBlocks:
 
     creators: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     written: set[int] = field(default_factory=set)
+
+    def write_creator(self, tag: int, out: list[bytes]) -> None:
+        """Append the Private Creator of a kept attribute, if it is the first one of its block."""
+        block = _block(tag)
+        if block not in self.written:
+            self.written.add(block)
+            out.append(self.creators[block][1])
+
+
+def is_safe_sequence(walk: WalkState, privates: PrivateBlocks, tag: int, vr: bytes) -> bool:
+    """Whether a private element is a sequence that the list of safe attributes of its creator names."""
+    safe = _listed(walk, privates, tag)
+    return safe is not None and safe.care == "items" and vr in (b"", b"UN", b"SQ")
 
 
 def private_element(
@@ -63,23 +77,29 @@ def private_element(
         # Written only once an attribute of the block is kept: a creator itself may identify a site.
         privates.creators.setdefault(group << 8 | number, (name, chunk))
         return b"", (), ()
-    block = group << 8 | number >> 8
-    creator = privates.creators.get(block)
-    safe = walk.safe_private.get((group, creator[0], number & 0xFF)) if creator else None
+    safe = _listed(walk, privates, tag)
     # Implicit VR and UN do not state the VR; any other one contradicts the list.
-    if safe is None or creator is None or vr not in (b"", b"UN", safe.vr.encode()):
+    if safe is None or vr not in (b"", b"UN", safe.vr.encode()):
         return PRIVATE
     value = bytes(walk.buf[start:stop])
     read_as = safe.vr.encode()
     if read_as == b"SQ" or not _has_form(read_as, vr, safe.vm, value):
         return PRIVATE
-    out_vr, new, why, links = apply_rule(walk.job, scope, _SAFE_PRIVATE_RULE, tag, read_as, value)
+    walk.job.times = ()
+    out_vr, new, why, links = apply_rule(walk.job, scope, SAFE_PRIVATE, tag, read_as, value)
     if new is None:
         return b"", (why,), links
-    if block not in privates.written:
-        privates.written.add(block)
-        out.append(creator[1])
+    privates.write_creator(tag, out)
     return encode_element(walk.target, tag, out_vr, new), (why,), links
+
+
+def _block(tag: int) -> int:
+    return tag >> 16 << 8 | (tag & 0xFFFF) >> 8
+
+
+def _listed(walk: WalkState, privates: PrivateBlocks, tag: int) -> SafePrivate | None:
+    creator = privates.creators.get(_block(tag))
+    return walk.safe_private.get((tag >> 16, creator[0], tag & 0xFF)) if creator else None
 
 
 def _has_form(read_as: bytes, written: bytes, multiplicity: str, value: bytes) -> bool:

@@ -6,10 +6,18 @@ Sequences are written with defined length; the encoding does not change otherwis
 
 from __future__ import annotations
 
+from functools import cache
+
 from medsanitize.sanitize.dicom.actions import apply_rule
 from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CODE_VALUE, code_value
 from medsanitize.sanitize.dicom.object_state import Piece
-from medsanitize.sanitize.dicom.private_attributes import PRIVATE, PrivateBlocks, private_element
+from medsanitize.sanitize.dicom.private_attributes import (
+    PRIVATE,
+    SAFE_PRIVATE,
+    PrivateBlocks,
+    is_safe_sequence,
+    private_element,
+)
 from medsanitize.sanitize.dicom.rules import Rule, Scope
 from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA
 from medsanitize.sanitize.dicom.sibling_elements import (
@@ -18,12 +26,13 @@ from medsanitize.sanitize.dicom.sibling_elements import (
     collect_overlay,
     content_item_exclusion,
     renumber_reference,
+    times_of_date,
     trim_to_sibling_counts,
 )
 from medsanitize.sanitize.dicom.sr_content import CONTENT_SEQUENCE, REFERENCED_PLACE
 from medsanitize.sanitize.dicom.walk_state import WalkState
 from medsanitize.sanitize.formats.dicom.charset import charset_terms
-from medsanitize.sanitize.formats.dicom.dictionary import dictionary, effective_vr
+from medsanitize.sanitize.formats.dicom.dictionary import dictionary, effective_vr, times_of_dates
 from medsanitize.sanitize.formats.dicom.elements import (
     ITEM,
     ITEM_END,
@@ -32,12 +41,15 @@ from medsanitize.sanitize.formats.dicom.elements import (
     item_layout,
     read_element_header,
     skip_sequence,
+    skip_stray_item,
 )
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     IMPLICIT_LITTLE,
     LONG_VRS,
+    MISSING_VRS,
     NUMBER_SIZES,
     SHORT_VRS,
+    STRING_VRS,
     UNDEFINED,
     Layout,
     encode_element,
@@ -47,6 +59,8 @@ from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 _CHARSET = 0x00080005
 _NOT_CACHED = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
 """Elements whose result depends on other elements of the data set, so that it must not be cached."""
+_SPACE_PADDED = STRING_VRS - {b"UI"}
+"""Text VRs: some writers pad them with null bytes, which only UI allows (PS3.5 6.2)."""
 _PIXELS = 0x7FE00001
 _PAST_LAST_TAG = 1 << 33  # above every tag, which has 32 bits
 # Bounds of the cache of one scope: bytes of an element, and number of elements.
@@ -108,6 +122,7 @@ def walk_dataset(
     job.code, walk.counts = None, {}
     memory = _memory(walk, scope, source)
     privates: PrivateBlocks | None = None
+    not_cached = _not_cached(walk.shifts_times)
     # Inside UN elements the layout differs from that of the data set: private elements are removed unread.
     private = bool(walk.safe_private) and source is walk.target
     previous, ordered, capture = -1, True, walk.capture if top else frozenset()
@@ -123,12 +138,18 @@ def walk_dataset(
                 # Two reserved bytes and a 32-bit length (PS3.5 7.1.2).
                 length = long_unpack(buf, start)[0]
                 start = pos + 12
+            elif vr in MISSING_VRS:
+                vr = b"UN"
             elif vr not in SHORT_VRS:
                 # Item Delimitation Item, which has no VR in any layout (PS3.5 7.5).
                 if group == 0xFFFE and number == 0xE00D and delimited:
                     pos += 8
                     break
-                raise Quarantined("malformed-vr", tag_path_text(scope.path))
+                if group != 0xFFFE:
+                    raise Quarantined("malformed-vr", tag_path_text(scope.path))
+                pos = skip_stray_item(buf, pos, end, source)
+                rules.append("X:stray-item")
+                continue
             tag = group << 16 | number
         else:
             tag, vr, length, start = read_element_header(buf, pos, end, source)
@@ -151,8 +172,12 @@ def walk_dataset(
                 if tag in job.replaced:
                     pos = _skip(walk, scope, tag, vr, length, start, end, source)
                     continue
+        safe = False
+        if group & 1 and private:
+            privates = privates or PrivateBlocks()
+            safe = is_safe_sequence(walk, privates, tag, vr)
         if length == UNDEFINED:
-            piece, pos = _undefined(walk, scope, tag, vr, start, end, source)
+            piece, pos = _undefined(walk, scope, tag, vr, start, end, source, safe=safe)
         else:
             stop = start + length
             if stop > end:
@@ -160,13 +185,13 @@ def walk_dataset(
             if tag == _CHARSET:
                 piece = _charset(walk, buf[start:stop])
                 memory = _memory(walk, scope, source)  # texts now decode differently
-            elif group & 1 and not private:
-                piece = PRIVATE
+            elif safe:
+                layout = item_layout(vr, source)
+                piece = _sequence_piece(walk, scope, SAFE_PRIVATE, tag, start, stop, layout)
             elif group & 1:
-                privates = privates or PrivateBlocks()
-                piece = private_element(walk, scope, privates, tag, vr, start, stop, out)
-                # The creator of a second block is written after the attributes of the first.
-                ordered = ordered and not privates.written
+                piece = (
+                    private_element(walk, scope, privates, tag, vr, start, stop, out) if privates else PRIVATE
+                )
             elif length <= _MAX_CACHED_BYTES:
                 raw = buf[pos:stop]
                 found = memory.get(raw)
@@ -174,7 +199,7 @@ def walk_dataset(
                     review_items = len(job.review_items)
                     piece = _settle(walk, scope, tag, vr, raw, start, stop, end, source)
                     # A cached result would raise its review item for the first object only.
-                    if tag not in _NOT_CACHED and piece is not HELD and len(job.review_items) == review_items:
+                    if tag not in not_cached and piece is not HELD and len(job.review_items) == review_items:
                         if len(memory) > _MAX_CACHED_VALUES:
                             memory.clear()
                         memory[raw] = piece
@@ -183,6 +208,11 @@ def walk_dataset(
             else:
                 piece = _settle(walk, scope, tag, vr, buf[pos:stop], start, stop, end, source)
             pos = stop
+        if privates is not None and group & 1:
+            if safe and piece[0]:
+                privates.write_creator(tag, out)
+            # The creator of a second block is written after the attributes of the first.
+            ordered = ordered and not privates.written
         if piece[0]:
             out.append(piece[0])
         rules += piece[1]
@@ -200,6 +230,11 @@ def walk_dataset(
     if not top:
         job.charset, walk.counts = outer_charset, outer_counts
     return pos
+
+
+@cache
+def _not_cached(shifts_times: bool) -> frozenset[int]:
+    return _NOT_CACHED | times_of_dates().keys() if shifts_times else _NOT_CACHED
 
 
 def _memory(walk: WalkState, scope: Scope, source: Layout) -> dict[bytes, Piece]:
@@ -241,7 +276,7 @@ def _skip(
     walk: WalkState, scope: Scope, tag: int, vr: bytes, length: int, start: int, end: int, source: Layout
 ) -> int:
     if length == UNDEFINED:
-        return _undefined(walk, scope, tag, vr, start, end, source)[1]
+        return _undefined(walk, scope, tag, vr, start, end, source, safe=False)[1]
     if start + length > end:
         raise Quarantined("length-past-end", tag_path_text(scope.path))
     return start + length
@@ -285,6 +320,8 @@ def _settle(
     if read_as == b"SQ":
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
+    if value[-1:] == b"\0" and read_as in _SPACE_PADDED:
+        value = value.rstrip(b"\0")
     if tag == REFERENCED_PLACE and scope.path:
         there = renumber_reference(walk, value, big=source.big)
         return (encode_element(walk.target, tag, b"UL", there), ("C:place",), ()) if there else _REMOVED_LINK
@@ -301,10 +338,13 @@ def _settle(
             walk.job, tag, read_as, value, *code_context(walk.buf, stop, end, source)
         )
     else:
+        dated = walk.shifts_times and tag in times_of_dates()
+        walk.job.times = times_of_date(walk, scope, tag, stop, end, source) if dated else ()
         out_vr, new, why, links = apply_rule(walk.job, scope, rule, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     unchanged = new is value and out_vr == (vr or out_vr) and source is walk.target and not len(value) & 1
+    unchanged = unchanged and len(value) == stop - start
     if beyond:
         unchanged, why = False, "C:beyond-its-count"
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
@@ -313,26 +353,32 @@ def _settle(
 
 
 def _undefined(
-    walk: WalkState, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout
+    walk: WalkState, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout, *, safe: bool
 ) -> tuple[Piece, int]:
     """Rewrite an element of undefined length, which is a sequence even if its VR is UN (PS3.5 6.2.2)."""
     items = item_layout(vr, source)
     group = tag >> 16
     removed = PRIVATE if group & 1 else _REMOVED_UNKNOWN
-    if group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ":
+    if not safe and (group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ"):
         return removed, skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
-    rule = walk.book.rule(scope, tag)
+    rule = SAFE_PRIVATE if safe else walk.book.rule(scope, tag)
     if rule.action in ("X", "Z"):
         stop = skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
         return _sequence_piece(walk, scope, rule, tag, start, start, items), stop
     # The sequence gets rules and links of its own, which the caller adds to those of the data set.
-    rules, links = walk.rules, walk.links
+    rules, links, charset, counts = walk.rules, walk.links, walk.job.charset, walk.counts
     walk.rules, walk.links = [], []
     try:
         content, stop = _items(walk, scope.child(tag, _is_strict(rule)), start, end, items, delimited=True)
         if tag == CONTENT_SEQUENCE and not content:
             return (b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)), stop
         return (encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)), stop
+    except Quarantined as refused:
+        if not safe or refused.rule == "too-deep":
+            raise
+        walk.job.charset, walk.counts = charset, counts
+        depth = walk.limits.depth - len(scope.path)
+        return PRIVATE, skip_sequence(walk.buf, start, end, items, depth)
     finally:
         walk.rules, walk.links = rules, links
 
@@ -359,8 +405,8 @@ def _sequence_piece(
             return b"", (*walk.rules, "X:nothing-left"), tuple(walk.links)
         return encode_element(walk.target, tag, b"SQ", content), tuple(walk.rules), tuple(walk.links)
     except Quarantined as refused:
-        # The value of a UN element may be no sequence: such bytes are removed, the object is not quarantined.
-        if items is not IMPLICIT_LITTLE or not walk.target.explicit:
+        # The value of a UN or private element may be no sequence: such bytes are removed, not the object.
+        if (items is not IMPLICIT_LITTLE or not walk.target.explicit) and rule is not SAFE_PRIVATE:
             raise
         if refused.rule == "too-deep":
             raise

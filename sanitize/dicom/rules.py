@@ -10,14 +10,19 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from medsanitize.policies.model import Dicom
-from medsanitize.policies.tables.standard import ConfidentialityRow, attribute_types, confidentiality_rows
+from medsanitize.policies.tables.standard import (
+    ConfidentialityRow,
+    attribute_types,
+    confidentiality_rows,
+    private_sop_classes,
+)
+from medsanitize.sanitize.dicom.claimed_options import DATE_OPTIONS, claimed_options
 from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 
 GENERIC = "G"
 """Action for attributes in no table: the rule of their value representation applies."""
 
 _CONTENT_SEQUENCE = 0x0040A730
-_DATE_OPTIONS = ("retain_longitudinal_full_dates", "retain_longitudinal_modified_dates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,9 @@ def settle_by_type(code: str, attribute_type: str) -> str:
 
 # The icon (PS3.3 C.7.6.1.1.6) is a small copy of the image: it may show what was blanked in the image.
 _ICON = 0x00880200
+# The name of an ethics committee is allowed only beside its approval number (PS3.3 C.7.1.3.1), which the
+# profile removes: a dummy name by itself would violate the IOD.
+_PRESENT_WITH = {0x00120081: 0x00120082}
 # Birth and death dates in alternative calendars identify, but have no row in Table E.1-1.
 _BIRTH_DATES = frozenset([0x00100033, 0x00100034, 0x00100035])
 
@@ -147,17 +155,34 @@ class AttributeRules:
     def __init__(self, dicom: Dicom) -> None:
         self._options = {name for name, on in dicom.options if on}
         self._overrides = dict(dicom.attributes)
-        self._rows = {row.mask: row for row in confidentiality_rows()}
-        self._exact = {
-            int(mask, 16): row for mask, row in self._rows.items() if "x" not in mask and len(mask) == 8
-        }
+        rows = [row for row in confidentiality_rows() if row.mask != "private"]
+        self._exact = {int(row.mask, 16): row for row in rows if "x" not in row.mask}
+        # The digits that a mask states, and their values; the mask with the fewest wildcards first.
+        self._masked = sorted(
+            (
+                (_digits(row.mask, "f", "0"), _digits(row.mask, "", "0"), row)
+                for row in rows
+                if "x" in row.mask
+            ),
+            key=lambda one: one[2].mask.count("x"),
+        )
         self._roots: dict[str, Scope] = {}
+        self._claims: dict[str, frozenset[str]] = {}
+        self._dicom = dicom
 
     def scope(self, sop_class: str) -> Scope:
         """Return the top-level scope of ``sop_class``."""
         found = self._roots.get(sop_class)
         if found is None:
             found = self._roots[sop_class] = root_scope(sop_class)
+        return found
+
+    def claims(self, sop_class: str) -> frozenset[str]:
+        """Return the options that objects of a SOP class may state, without those of the pixels."""
+        found = self._claims.get(sop_class)
+        if found is None:
+            found = claimed_options(self._dicom.options, self.override, sop_class)
+            self._claims[sop_class] = found
         return found
 
     def rule(self, scope: Scope, tag: int) -> Rule:
@@ -182,10 +207,17 @@ class AttributeRules:
         if row is None:
             return Rule(GENERIC, "unlisted", attribute_type)
         code = self._code_by_options(row)
-        if scope.sop_class == WHOLE_SLIDE and any(row.options.get(name) for name in _DATE_OPTIONS):
+        if scope.sop_class == WHOLE_SLIDE and any(row.options.get(name) for name in DATE_OPTIONS):
             code = row.basic  # scan dates are removed, as from slides in vendor formats
         source = "E.1-1" if code == row.basic else "option"
+        needed = _PRESENT_WITH.get(tag)
+        if needed is not None and self.rule(scope, needed).action == "X":
+            return Rule("X", source, attribute_type)
         return Rule(settle_by_type(code, attribute_type), source, attribute_type)
+
+    def action_of(self, row: ConfidentialityRow) -> str:
+        """Return the action code of a row of the table under the policy, before a Type settles it."""
+        return self.override(int(row.mask.replace("x", "0"), 16)) or self._code_by_options(row)
 
     def override(self, tag: int) -> str | None:
         """Return the action that the policy sets for ``tag``; the mask with the fewest wildcards decides."""
@@ -202,25 +234,26 @@ class AttributeRules:
         found = self._exact.get(tag)
         if found is not None:
             return found
-        group = tag >> 16
         # Curves and overlays are repeating groups (PS3.5 7.6): the table lists them as 50xx and 60xx.
-        if 0x5000 <= group <= 0x501E or 0x6000 <= group <= 0x601E:
-            text = f"{tag:08x}"
-            return self._rows.get(text[:2] + "xx" + text[4:]) or self._rows.get(text[:2] + "xxxxxx")
-        return None
+        return next((row for stated, value, row in self._masked if tag & stated == value), None)
 
     def _code_by_options(self, row: ConfidentialityRow) -> str:
         codes = {row.options[name] for name in self._options if row.options.get(name)}
         device_date = bool(row.options.get("retain_device_identity")) and any(
-            row.options.get(n) for n in _DATE_OPTIONS
+            row.options.get(n) for n in DATE_OPTIONS
         )
         if device_date:
-            # A date of a device, such as its calibration, is subject to both options: both must keep it.
-            full = "retain_longitudinal_full_dates" in self._options
-            return "K" if full and "retain_device_identity" in self._options else row.basic
+            # The calibration of a device is often of the day of the study: with the device alone, the true
+            # date would tell when that was; shifted, equal dates of one device would tell the shifts.
+            return "K" if "retain_longitudinal_full_dates" in self._options else row.basic
         if "K" in codes:
             return "K"
         return "C" if "C" in codes else row.basic
+
+
+def _digits(mask: str, stated: str, wild: str) -> int:
+    """Return a mask as a number: ``stated`` (or the digit itself) for its digits, ``wild`` for each x."""
+    return int("".join(wild if digit == "x" else stated or digit for digit in mask), 16)
 
 
 _MACROS = {
@@ -255,7 +288,11 @@ LOINC, UCUM, ICD, SNOMED, CPT, MDC, MeSH, NDC, RxNorm, FMA, RadLex, UMLS and NCI
 
 @cache
 def registered_uids() -> frozenset[str]:
-    """Return UIDs that identify no patient: those of PS3.6 Annex A and the OIDs of common coding schemes."""
+    """Return UIDs that identify no patient.
+
+    Those of PS3.6 Annex A, OIDs of common coding schemes, and documented private SOP classes, which have no
+    IOD here.
+    """
     from pydicom._uid_dict import UID_dictionary
 
-    return frozenset(UID_dictionary) | _CODING_SCHEMES
+    return frozenset(UID_dictionary) | _CODING_SCHEMES | private_sop_classes()

@@ -1,4 +1,4 @@
-"""Elements whose treatment depends on other elements: codes, counts, content items, overlay planes."""
+"""Elements whose treatment depends on other elements: codes, dates, counts, content items, overlay planes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from medsanitize.sanitize.dicom.object_state import Piece
 from medsanitize.sanitize.dicom.overlays import is_plane, overlay_action
 from medsanitize.sanitize.dicom.rules import Scope
 from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA, trim_to_counts, unsigned_numbers
-from medsanitize.sanitize.dicom.sr_content import exclusion_rule, read_concept
+from medsanitize.sanitize.dicom.sr_content import CONTENT_SEQUENCE, exclusion_rule, read_concept
 from medsanitize.sanitize.dicom.walk_state import WalkState
-from medsanitize.sanitize.formats.dicom.elements import read_element_header
-from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
+from medsanitize.sanitize.formats.dicom.dictionary import times_of_dates
+from medsanitize.sanitize.formats.dicom.elements import (
+    ITEM,
+    ITEM_END,
+    item_headers,
+    item_layout,
+    read_element_header,
+    skip_sequence,
+)
+from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
 
 REMOVED_OVERLAY: Piece = (b"", ("X:overlay",), ())
 HELD: Piece = (b"", (), ())
+_DATE_ITEM = 0x0040A121
+_HEADER_BYTES = 8
+_LAST_TAG = ITEM - 1  # items and delimiters follow all attributes
 
 
 def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes, bytes]:
@@ -42,6 +53,60 @@ def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes
         found[tag] = buf[start : start + length]
         pos = start + length
     return found[SCHEME], found[CODE_MEANING]
+
+
+def times_of_date(
+    walk: WalkState, scope: Scope, tag: int, pos: int, end: int, source: Layout
+) -> tuple[str, ...]:
+    """Read the times of day that belong to the date ``tag``.
+
+    They follow it in the data set. The time of a content item DATE is that of the item TIME which directly
+    follows it, as Study Time follows Study Date.
+
+    Parameters
+    ----------
+    walk : WalkState
+    scope : Scope
+    tag : int
+        A date of `times_of_dates`.
+    pos, end : int
+        End of the date, and of the data set at the latest.
+    source : Layout
+
+    Returns
+    -------
+    tuple of str
+        Values of the source; empty when absent.
+    """
+    wanted, in_report = times_of_dates()[tag], scope.path[-1:] == (CONTENT_SEQUENCE,)
+    last = _LAST_TAG if in_report else wanted
+    found, pos = _value_ahead(walk, wanted, last, pos, end, source)
+    if found is None and tag == _DATE_ITEM and in_report:
+        end = len(walk.buf)
+        if end - pos >= _HEADER_BYTES:
+            item, _, _, start = read_element_header(walk.buf, pos, end, item_headers(source))
+            found = _value_ahead(walk, wanted, wanted, start, end, source)[0] if item == ITEM else None
+    return tuple(found.decode("latin-1").split("\\")) if found else ()
+
+
+def _value_ahead(
+    walk: WalkState, wanted: int, last: int, pos: int, end: int, source: Layout
+) -> tuple[bytes | None, int]:
+    """Return the value of an attribute and its end; ``None`` and where the search stopped if it is absent.
+
+    The search stops at the end of the data set or item, and before the first tag above ``last``.
+    """
+    while pos < end:
+        tag, vr, length, start = read_element_header(walk.buf, pos, end, source)
+        if tag > last:
+            return None, start if tag == ITEM_END else pos
+        if length == UNDEFINED:
+            pos = skip_sequence(walk.buf, start, end, item_layout(vr, source), walk.limits.depth)
+            continue
+        pos = start + length
+        if tag == wanted:
+            return bytes(walk.buf[start:pos]), pos
+    return None, pos
 
 
 def trim_to_sibling_counts(walk: WalkState, tag: int, value: bytes, source: Layout) -> bytes | None:

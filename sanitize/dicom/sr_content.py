@@ -29,13 +29,23 @@ _OBSERVERS = (
     b"121093 121114 113870 113871 113872 113873 113874 113875 113877 113880"
 )
 _REQUEST = b"121020 121021 121022"
+_IDENTIFIERS = frozenset(
+    (
+        b"110190 111700 111705 111706 111724 112347 112351 112352 112363 113511 113512 113513 113514 113516 "
+        b"113605 113832 120999 121121 121124 121154 121193 121196 121197 121434 121435 122128 125010 128775 "
+        b"130527"
+    ).split()
+)
+"""Concepts of Table E.3.4-1 whose texts are identifiers, labels, devices or places: no option cleans them."""
 _RULES = {
     **dict.fromkeys(_SUBJECT.split(), "X:subject-context"),
     **dict.fromkeys(_OBSERVERS.split(), "X:observer-context"),
     **dict.fromkeys(_REQUEST.split(), "X:request-context"),
 }
 # The concepts are DCM codes of six digits; a match in the encoded item needs no parsing of nested codes.
-_CODE = re.compile(rb"(?<!\d)(1[12]\d{4})(?!\d)")
+_CODE = re.compile(rb"(?<!\d)(1[123]\d{4})(?!\d)")
+# The same of LOINC (fetus, device) and of NCDR, whose code is short and precedes its scheme (PS3.3 8.8).
+_OTHER_IDENTIFIERS = re.compile(rb"(?<![\d-])(?:11951-1|74711-3)(?![\d-])|(?<!\d)53.{8}NCDR", re.DOTALL)
 _NUMBER = re.compile(rb"(?<![\d.])\d{2,}")
 # Private concepts have unknown codes: their meanings are searched for these words.
 _PLACE_CONCEPTS = re.compile(
@@ -91,7 +101,11 @@ def exclusion_rule(concept: bytes, item: list[bytes], layout: Layout, *, ages_ke
     for code in codes:
         if code in _RULES:
             return _RULES[code]
-    return "X:institution" if b"TEXT" in value_type and _PLACE_CONCEPTS.search(concept) else ""
+    if b"TEXT" not in value_type:
+        return ""
+    if not _IDENTIFIERS.isdisjoint(codes) or _OTHER_IDENTIFIERS.search(concept):
+        return "X:identifier-context"
+    return "X:institution" if _PLACE_CONCEPTS.search(concept) else ""
 
 
 @dataclass(slots=True)

@@ -64,6 +64,11 @@ class WalkState:
     counts: Counts = field(default_factory=dict)
     overlays: Planes = field(default_factory=dict)
 
+    @property
+    def shifts_times(self) -> bool:
+        """Whether a date may move past midnight with its time of day."""
+        return bool(self.job.subject.shift.seconds)
+
     def text(self, tag: int) -> str:
         """Return a captured value without padding; empty when the attribute is absent."""
         span = self.captured.get(tag)

@@ -117,7 +117,8 @@ def fill_with_ground(
     new = samples.copy()
     for group in touching_groups(areas):
         window = _window(group)
-        inside, around = (mask_of(group, samples.shape, reach)[window] for reach in (0, _RING))
+        own = [_moved(area, window) for area in group]
+        inside, around, near = (mask_of(own, hidden[window].shape, reach) for reach in (0, _RING, _BESIDE))
         value = flat_value(samples[window][around & ~hidden[window]], tolerance)
         if value is not None:
             new[window][inside] = value
@@ -125,7 +126,7 @@ def fill_with_ground(
         new[window][inside] = fallback
         if not split:
             continue
-        near = mask_of(group, samples.shape, _BESIDE)[window] & ~hidden[window]
+        near &= ~hidden[window]
         along = _bands(samples[window], inside, near, tolerance)
         across = _bands(samples[window].swapaxes(0, 1), inside.T, near.T, tolerance)
         # The direction in which more of the group has a ground.
@@ -143,20 +144,41 @@ def _bands(samples: Samples, inside: Mask, near: Mask, tolerance: int) -> list[t
 
     Empty for more bands than grounds meet.
     """
+    import numpy as np
+
     tolerance //= _EXACTER
+    levels, flat = _flat_rows(samples, near, tolerance)
     found: list[tuple[int, int, Samples]] = []
-    for row in range(inside.shape[0]):
-        beside = samples[row][near[row]] if inside[row].any() else samples[row][:0]
-        value = flat_value(beside, tolerance)
-        if value is None:
-            continue
+    for row in np.flatnonzero(flat & inside.any(axis=1)).tolist():
+        value = levels[row]
         first, last, level = found[-1] if found else (row, row, value)
         if found and last == row and _is_near(level, value, tolerance):
             found[-1] = (first, row + 1, level)
         else:
             found.append((row, row + 1, value))
-    long = [band for band in found if band[1] - band[0] >= _LEAST_ROWS]
-    return long if len(found) <= MOST_GROUNDS else []
+            if len(found) > MOST_GROUNDS:
+                return []
+    return [band for band in found if band[1] - band[0] >= _LEAST_ROWS]
+
+
+def _flat_rows(samples: Samples, near: Mask, tolerance: int) -> tuple[Samples, Mask]:
+    """Return `flat_value` of the marked samples of every row at once, and the rows that have one."""
+    import numpy as np
+
+    floating = samples.dtype.kind == "f"
+    values = samples.astype(np.float64 if floating else np.int64)
+    values = values[:, :, None] if samples.ndim == 2 else values
+    # What is not marked sorts last, as NaN does.
+    nothing = np.nan if floating else np.iinfo(np.int64).max
+    ordered = np.sort(np.where(near[:, :, None], values, nothing), axis=1)
+    count = near.sum(axis=1)
+    middle = ordered[np.arange(len(near)), np.minimum(count // 2, near.shape[1] - 1)]
+    alike = values == middle[:, None]
+    if tolerance:
+        alike = np.abs(values - np.where(count, middle.T, 0).T[:, None]) <= tolerance
+    flat = (count > 0) & ((alike.all(axis=2) & near).sum(axis=1) >= _MOST * count)
+    levels = np.where(flat, middle.T, 0).T.astype(samples.dtype)
+    return levels[:, 0] if samples.ndim == 2 else levels, flat
 
 
 def _extent(bands: list[tuple[int, int, Samples]]) -> int:
@@ -177,6 +199,12 @@ def _window(group: Sequence[Area]) -> tuple[slice, slice]:
     lefts, tops, rights, bottoms = zip(*group, strict=True)
     rows = slice(max(min(tops) - _BESIDE, 0), max(bottoms) + _BESIDE)
     return rows, slice(max(min(lefts) - _BESIDE, 0), max(rights) + _BESIDE)
+
+
+def _moved(area: Area, window: tuple[slice, slice]) -> Area:
+    """An area of the samples as one of their window."""
+    (top, left) = (part.start for part in window)
+    return area[0] - left, area[1] - top, area[2] - left, area[3] - top
 
 
 def flat_value(ring: Samples, tolerance: int) -> Samples | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES: Final = 4096
 # Start Of Image and the first byte of another marker.
 _JPEG: Final = re.compile(rb"\xff\xd8\xff[\xc0-\xfe]")
+# Distance of the tags of repeated texts, beyond all 16 bits.
+_REPEATED: Final = 0x10000
 BYTE, ASCII, SHORT, LONG, RATIONAL, UNDEFINED, LONG8, IFD8 = 1, 2, 3, 4, 5, 7, 16, 18
 _ONE, _TWO, _FOUR, _EIGHT = (1, 2, 6, 7), (3, 8), (4, 9, 11, 13), (5, 10, 12, 16, 17, 18)
 SIZES = {kind: size for kinds, size in ((_ONE, 1), (_TWO, 2), (_FOUR, 4), (_EIGHT, 8)) for kind in kinds}
@@ -74,7 +76,7 @@ def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Direc
     Raises
     ------
     Quarantined
-        ``tiff-structure`` if something is outside the file, or a tag is repeated.
+        ``tiff-structure`` if something is outside the file, or a tag that is no text is repeated.
     """
     big, ndpi, order = dialect.kind == "big", dialect.kind == "ndpi", dialect.order
     head, entry, link = (8, 20, 8) if big else (2, 12, 8 if ndpi else 4)
@@ -92,8 +94,11 @@ def read_directory_at(data: Buffer, start: int, dialect: Dialect) -> tuple[Direc
         at = start + head + entry * number
         tag, kind, values = struct.unpack_from(order + ("HHQ" if big else "HHI"), data, at)
         # Readers use one of two equal tags; the other would be unchecked content.
-        if tag in fields:
+        if tag in fields and not kind == fields[tag].type == ASCII:
             raise Quarantined("tiff-structure", "structure")
+        # Some writers repeat a text. It is searched as any other, under a tag that no reader asks for.
+        while tag in fields:
+            tag += _REPEATED
         # TIFF 6.0 section 2 asks readers to skip fields of unknown type.
         if kind in SIZES:
             fields[tag] = _field(data, at + (12 if big else 8), kind, values, high[number], dialect)

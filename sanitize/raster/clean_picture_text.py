@@ -12,7 +12,10 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.burned_in.areas import fixed_areas, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.classify import find_identifying_boxes
-from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.clean import clean_frames
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions
+from medsanitize.sanitize.burned_in.device import Device
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.second_reader import confirmation
 from medsanitize.sanitize.context import ReviewDecision
@@ -141,7 +144,7 @@ class PageCleaner:
             return find_identifying_boxes(boxes, self._cleaner, terms, screen_rows=geometry.rows)
 
         rules, limits = self._policy.pixels, self._policy.dicom.limits
-        fixed = fixed_areas(rules.regions, "", "", "", geometry)
+        fixed = fixed_areas(rules.regions, Device(), geometry)
         order = CleaningOptions(judge, rules.mask == "all-text", fixed, decisions, confirmation(rules))
         image = ImageFrames(stored, syntax, geometry)
         cleaned = clean_frames(image, order, self._reader, decompress=False, most_bytes=limits.inflated_bytes)

@@ -26,6 +26,7 @@ _BY = frozenset("by per von par por da af av door przez".split())
 _CENTERS = frozenset("center centre centers centro zentrum centrum".split())
 _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
 _MOST_NAMES = 4
+_SIDES = frozenset("LR")
 _MOST_DIGITS = 2
 _FARTHEST = 12
 _SHORT_LABEL = 3
@@ -63,7 +64,7 @@ def classify_words(reading: TokenizedText, *, running: bool = True) -> None:
             _eponym(reading, place)
     for place, word in enumerate(reading.words):
         if place not in reading.cut and word.kind is WordKind.DOUBTFUL:
-            _doubtful(reading, place)
+            _doubtful(reading, place, running=running)
     _initials(reading)
     find_name_pieces(reading)
     _capitalised(reading)
@@ -132,14 +133,30 @@ def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
         as_name = word.titled or reading.capitals or reading.small
         return as_name and (first or word.titled)
     if len(word.text) == 1 and word.text.isalpha():
-        return word.text.isupper() and reading.text[word.end : word.end + 1] == "."
+        stop = reading.text[word.end : word.end + 1] == "."
+        return word.text.isupper() and (stop or _is_initial(reading, place))
     return first and word.kind is WordKind.SAFE and word.titled and not reading.capitals
+
+
+def _is_initial(reading: TokenizedText, place: int) -> bool:
+    """Return whether a capital precedes a name, with other capitals between them: ``Mr P J Marsh``."""
+    last = min(len(reading.words), place + _MOST_NAMES)
+    for here in range(place + 1, last):
+        word = reading.words[here]
+        if reading.gap(here - 1) != " ":
+            return False
+        if len(word.text) > 1 or not word.text.isupper():
+            return word.kind in (*_NAMELIKE, WordKind.NAMED) and not word.small
+    return False
 
 
 def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
     """Cut words that may be names directly after a cue: ``requested by LONG``, ``daughter Grace``."""
     cue = reading.words[place]
     here = place + 1
+    # "by PA Flint": behind a profession, a capital is that of a name.
+    professional = here + 1 if _is_profession(reading, here) else 0
+    here = professional or here
     while here < len(reading.words) and here < place + 4 and _WITHIN.fullmatch(reading.gap(here - 1)):
         word = reading.words[here]
         # "may", "will", "said": the sentence continues, and no name follows the cue.
@@ -153,6 +170,7 @@ def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
             continue
         named = word.kind is WordKind.NAMED and word.titled and not reading.capitals and not reading.titles
         named = named or (word.kind is WordKind.NAMED and reading.capitals and _ends_order(reading, here))
+        named = named or (here == professional and word.kind is WordKind.SAFE)
         named = named or (
             here > place + 1 and here - 1 in reading.cut and word.titled and _foreign(reading, here)
         )
@@ -163,6 +181,15 @@ def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
             return
         reading.cut.setdefault(here, "cue")
         here += 1
+
+
+def _is_profession(reading: TokenizedText, place: int) -> bool:
+    """Return whether the abbreviation of a profession and a word with a capital follow a word for "by"."""
+    if place < 1 or place + 1 >= len(reading.words) or reading.words[place - 1].folded not in cues()["by"]:
+        return False
+    word, after = reading.words[place], reading.words[place + 1]
+    named = after.titled and not reading.capitals and not reading.titles and after.folded not in words()
+    return word.text.isupper() and word.folded in cues()["profession"] and named and reading.gap(place) == " "
 
 
 def _name_follows(reading: TokenizedText, place: int) -> bool:
@@ -290,7 +317,7 @@ def _is_graded(reading: TokenizedText, place: int) -> bool:
     )
 
 
-def _doubtful(reading: TokenizedText, place: int) -> None:
+def _doubtful(reading: TokenizedText, place: int, *, running: bool) -> None:
     """Decide on an ordinary word that is also a name: kept, open for the model, or cut.
 
     It needs a phrase of ordinary words around it, and to be written like an ordinary word.
@@ -298,13 +325,19 @@ def _doubtful(reading: TokenizedText, place: int) -> None:
     word = reading.words[place]
     before, after = reading.stays(place - 1), reading.stays(place + 1)
     before = before or (place - 1 in reading.open)
+    # In capitals, an initial at the end is all that tells a name: "SCREENING ROSE W".
+    if reading.capitals and place and place + 1 < len(reading.words) and _is_last_initial(reading, place + 1):
+        reading.cut[place] = "doubtful-word"
+        reading.cut.setdefault(place + 1, "initial")
+        return
     pair = any(
         f"{reading.words[low].folded}-{reading.words[low + 1].folded}" in cues()["collocation"]
         for low in (place - 1, place)
         if 0 <= low < len(reading.words) - 1
     )
     alone = len(reading.words) == 1
-    verb = word.folded in cues()["given verb"] and (word.small or reading.capitals)
+    # A line in an image is no sentence with a verb: "MAY LONG" is a person.
+    verb = running and word.folded in cues()["given verb"] and (word.small or reading.capitals)
     if pair or (verb and after):
         return
     # "Young reports pain": at the beginning of a sentence a capital does not distinguish a name from a word.
@@ -329,6 +362,14 @@ def _doubtful(reading: TokenizedText, place: int) -> None:
         reading.open.add(place)
     else:
         reading.cut[place] = "doubtful-word"
+
+
+def _is_last_initial(reading: TokenizedText, place: int) -> bool:
+    """Return whether a single letter that is no side ends a phrase, as in ``SCREENING ROSE W``."""
+    word = reading.words[place]
+    if len(word.text) != 1 or not word.text.isalpha() or word.text in _SIDES:
+        return False
+    return place + 1 == len(reading.words) or not reading.gap(place).isspace()
 
 
 def _cut_name(reading: TokenizedText, place: int) -> bool:

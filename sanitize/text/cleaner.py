@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from sys import maxsize
 
 from medsanitize.policies.model import TextSection
@@ -56,6 +57,10 @@ _BARE_DIGITS = 2
 _OCR_DIGITS = 3
 _FEW_WORDS = 4
 _NEAR = 3
+_MOST_TIED = 3
+# Names of two letters in a line of an image, where OCR reads specks as single ones.
+_SHORT_NAME = re.compile(r"[A-Z][A-Za-z]")
+_BESIDE = re.compile(r"[ ,^.·-]{1,2}")
 # Marks a cut while the text is joined; control characters were removed before, so the text has none.
 _GAP = "\0"
 _GAPS = re.compile(r"[ \t]*\0(?:[\s,;:、，،؛/&+^_.'’`´\"()\[\]<>*#=|@-]*\0)*[ \t]*")
@@ -179,8 +184,11 @@ class TextCleaner:
             return True
         # A name may be a single character of another script: there, none is taken for noise.
         noisy = noisy and count_letters(text) < _BARE_DIGITS
-        return any(
-            not (noisy and _is_harmless(text[cut.start : cut.end], cut.rule)) for cut in self._judged(text)
+        cuts = list(self._judged(text))
+        if not noisy:
+            return bool(cuts)
+        return _short_names(text, cuts) or any(
+            not _is_harmless(text[cut.start : cut.end], cut.rule) for cut in cuts
         )
 
     def _judged(self, text: str) -> Iterator[TextCut]:
@@ -258,6 +266,7 @@ class TextCleaner:
         reading, spans, quantified = self._read(text)
         classify_words(reading)
         cuts = [*spans, *_cuts_of(reading), *_numbers(reading, quantified), *_codes(reading, quantified)]
+        cuts += _tied(reading, cuts)
         named = list(self._named(reading)) if reading.open else []
         loose = tuple(
             (word.start, word.end)
@@ -362,15 +371,39 @@ def _codes(reading: TokenizedText, quantified: list[tuple[int, int]]) -> Iterato
     """Yield words of letters and digits next to another such word, as in record numbers."""
     # Vowel signs are no letters for Python: only with a digit is such a word a code.
     spelled = [
-        "x"
-        if _is_symbol(word) or (has_script(word.text) and not any(map(str.isdigit, word.text)))
-        else word.text
+        "x" if _is_symbol(word) or (has_script(word.text) and not _has_digit(word.text)) else word.text
         for word in reading.words
     ]
     flags = paired(spelled)
     for place, word in enumerate(reading.words):
         if place not in reading.cut and flags[place] and not _inside(word.start, word.end, quantified):
             yield TextCut(word.start, word.end, "number")
+
+
+def _tied(reading: TokenizedText, cuts: Iterable[TextCut]) -> Iterator[TextCut]:
+    """Yield the other parts of a number that is cut: ``24``, ``CT`` and ``A1`` in ``24-CT-009913/A1``."""
+    numbers = _merged((cut.start, cut.end) for cut in cuts if cut.rule in ("number", "bare-number"))
+    known = [_meets(word.start, word.end, numbers) for word in reading.words]
+    forward = range(len(known))
+    for places, step in ((forward, -1), (forward[::-1], 1)):
+        for place in places:
+            word, beside = reading.words[place], place + step
+            if known[place] or not _are_joined(reading, place, beside) or not known[beside]:
+                continue
+            beyond = place - step
+            between = _are_joined(reading, place, beyond) and _has_digit(reading.words[beyond].text)
+            if _has_digit(word.text) or (len(word.text) <= _MOST_TIED and between):
+                known[place] = True
+                yield TextCut(word.start, word.end, "number")
+
+
+def _are_joined(reading: TokenizedText, place: int, beside: int) -> bool:
+    """Return whether two neighboring words are parts of one number."""
+    return 0 <= beside < len(reading.words) and reading.gap(min(place, beside)) in ("-", "/", "_", ".")
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _is_symbol(word: Word) -> bool:
@@ -421,6 +454,16 @@ def _spaced(gap: str) -> str:
 def _is_harmless(text: str, rule: str) -> bool:
     """Return whether a cut of a line in an image is OCR noise or a common image marker."""
     return _is_dirt(text, rule) or (rule in ("unknown-word", "doubtful-word") and is_image_marker(text))
+
+
+def _short_names(text: str, cuts: Sequence[TextCut]) -> bool:
+    """Return whether two unknown words of two letters are side by side, written as names: ``Li Wu``."""
+    written = sorted(
+        (cut.start, cut.end)
+        for cut in cuts
+        if cut.rule == "unknown-word" and _SHORT_NAME.fullmatch(text, cut.start, cut.end)
+    )
+    return any(_BESIDE.fullmatch(text, before[1], after[0]) for before, after in pairwise(written))
 
 
 def _is_dirt(text: str, rule: str) -> bool:

@@ -28,7 +28,10 @@ _PHRASE = (
     rf"(?:{_NAME}|\d{{1,3}}\s{_NAME})(?:[ -](?:{_LINK}[ ]?){{0,3}}(?:{_NAME}|\d{{1,4}}(?![\w%]))){{0,6}}"
 )
 _UNIT = (
-    r"(?!\s?(?:mm|cm|ml|mg|kg|t|tesla|d|hz|%|°|x|fr|f|ch|min|h|w|positions?|pos|images?|views?)(?![^\W_]))"
+    r"(?!\s?(?i:mm|cm|ml|mg|kg|t|tesla|d|hz|%|°|x|fr|f|ch|min|h|w|positions?|pos|images?|views?"
+    r"|days?|weeks?|months?|years?|hours?|times|tage?n?|wochen?|monate?n?|jahre?n?|stunden?|mal|jours?|semaines?|mois|ans?|heures?|fois|días?|semanas?|mes(?:es)?|años?|"
+    r"horas?|veces|giorni?|settiman[ae]|mes[ei]|ann[oi]|or[ae]|volte|dias?|anos?|vezes|dag(?:en|ar|e)?|weken|maand(?:en)?|jaar|uur|keer|dni|tygodni[ae]?|miesi[ąęa]c[ey]?|lat|razy|"
+    r"veck(?:a|or)|månad(?:er)?|år|gånger|uger?|måneder?|gange|dn[yíů]|týdn[yů]|měsíc[eů]?|gün|hafta|ay|yıl|kez)(?![^\W_]))"
 )
 # Not "bed 2 of 6", "bed 2/6", "room 2.5": counts and quantities.
 _PLACE_NUMBER = (
@@ -71,6 +74,10 @@ def find_context_names(text: str) -> Iterator[tuple[int, int]]:
             if _is_name(match["cut"])
         )
     yield from (_with_article(text, *span) for span in _kinds(text))
+    for pattern in _patterns()["provider"]:
+        yield from (match.span("cut") for match in pattern.finditer(text) if _names_provider(match["before"]))
+    for pattern in _patterns()["alias"]:
+        yield from (match.span("cut") for match in pattern.finditer(text) if _names_ward(match["cut"]))
     for pattern in _patterns()["ward"]:
         yield from (match.span() for match in pattern.finditer(text) if _names_ward(match["cut"]))
 
@@ -93,6 +100,13 @@ def _names_ward(phrase: str) -> bool:
     """Return whether a ward is called by a name, not by its department."""
     found = [fold(word) for word in _WORD.findall(phrase)]
     return not any(word in context()["department"] or is_clinical(word) for word in found)
+
+
+def _names_provider(phrase: str) -> bool:
+    """Return whether the words before ``Center`` are more than the name of a specialty."""
+    found = [fold(word) for word in _WORD.findall(phrase)]
+    generic = context()["department"] | context()["specialty"]
+    return not all(word in generic or is_clinical(word) for word in found)
 
 
 def _kinds(text: str) -> Iterator[tuple[int, int]]:
@@ -162,6 +176,8 @@ def _patterns() -> dict[str, list[re.Pattern[str]]]:
     kind, ending = _either(lists["kind"]), _either(lists["kind ending"])
     place, number, ward = (_either(lists[name]) for name in ("place", "place number", "ward"))
     body = _either(lists["accreditation"])
+    provider = _either(one.capitalize() for one in lists["provider"])
+    alias = _either(one.replace("-", " ") for one in lists["alias"])
     return {
         "any": [
             re.compile(pattern, re.IGNORECASE)
@@ -185,6 +201,22 @@ def _patterns() -> dict[str, list[re.Pattern[str]]]:
         ],
         "before": [
             re.compile(rf"(?:^|(?<=[^\w]))(?P<word>{_CAP}[\w'’&-]{{0,40}})[ ](?:(?:of|and|de|van)[ ])?$")
+        ],
+        "provider": [
+            # "at Vision Plus Center", "from Sunrise Imaging Associates"
+            re.compile(
+                rf"(?<![^\W_])(?:at|from|to|via|by|in|bei|vom|im|au|du|chez|en|al|del|presso|dal|no|do|pelo|bij|van|från|på)[ ](?:the[ ])?"
+                rf"(?P<cut>(?P<before>{_CAP}[\w'’&-]{{1,30}}(?:[ ](?:(?:of|and|&|de|la)[ ]){{0,2}}{_CAP}[\w'’&-]{{1,30}}){{0,3}})[ ](?:{provider}))(?![^\W_])"
+            ),
+        ],
+        "alias": [
+            re.compile(
+                rf"(?<![^\W_])(?i:{alias})[ ]?:?[ ]?[\"“„«'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
+            ),
+            # "AKA" is an amputation, and a disease is "also known as" another.
+            re.compile(
+                rf"(?<![^\W_])(?:aka|(?:(?:^|[.;,(][ ]?)(?i:known as)))[ ]?[\"“'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
+            ),
         ],
         "ward": [
             re.compile(rf"(?<![^\W_])(?i:{ward})[ -][\"„“]?(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}})[\"“”]?"),

@@ -28,7 +28,7 @@ from medsanitize.sanitize.text.known_identifiers import (
     find_known_identifiers,
 )
 from medsanitize.sanitize.text.lexicon import WordKind, listed_kind, word_kind
-from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
+from medsanitize.sanitize.text.ocr_matching import build_skeletons, find_ocr_variants, index_skeletons
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS
 
 RULE: Final = "denied"
@@ -69,13 +69,17 @@ class DenyList:
         self._typos: TypoIndex = build_typo_index(
             (key, RULE) for key in sorted(self._words) if len(key) >= _LEAST_TYPO
         )
-        self._phrases: tuple[Skeleton, ...] = build_skeletons(
-            form
-            for form in self._terms.forms
-            if form.shape == "phrase" and form.key.isalpha() and len(form.breaks) > 1
+        self._phrases = index_skeletons(
+            build_skeletons(
+                form
+                for form in self._terms.forms
+                if form.shape == "phrase" and form.key.isalpha() and len(form.breaks) > 1
+            )
         )
         # Of shorter words, look-alikes are too many: the cleaner cuts them as unknown words.
-        self._blurred = tuple(one for one in self._terms.blurred() if len(one.key) >= _LEAST_TYPO)
+        self._blurred = index_skeletons(
+            one for one in self._terms.blurred().known if len(one.key) >= _LEAST_TYPO
+        )
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._search)
 
     def __repr__(self) -> str:

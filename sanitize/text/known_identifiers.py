@@ -27,7 +27,12 @@ from medsanitize.sanitize.text.name_variants import (
     identifier_forms,
     misspellable,
 )
-from medsanitize.sanitize.text.ocr_matching import Skeleton, build_skeletons, find_ocr_variants
+from medsanitize.sanitize.text.ocr_matching import (
+    SkeletonIndex,
+    build_skeletons,
+    find_ocr_variants,
+    index_skeletons,
+)
 from medsanitize.sanitize.text.scripts.cross_script import CrossScriptNames, cross_script_names
 from medsanitize.sanitize.text.stop_words import INSTITUTION_WORDS, STREET_WORDS
 from medsanitize.sanitize.text.vocabulary_filter import ForbiddenWords, forbidden_words
@@ -95,15 +100,15 @@ class KnownTerms:
     dates: frozenset[Day]
     uids: frozenset[str]
     elsewhere: CrossScriptNames
-    made: list[tuple[Skeleton, ...]] = field(default_factory=list)
+    made: list[SkeletonIndex] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return "KnownTerms(...)"
 
-    def blurred(self) -> tuple[Skeleton, ...]:
+    def blurred(self) -> SkeletonIndex:
         """Return the skeletons for OCR text, built on first use."""
         if not self.made:
-            self.made.append(build_skeletons(self.forms))
+            self.made.append(index_skeletons(build_skeletons(self.forms)))
         return self.made[0]
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cache, lru_cache
 
 from medsanitize.policies.tables import vocabulary
+from medsanitize.sanitize.text.cognates import is_cognate
 from medsanitize.sanitize.text.morphology import is_clinical, is_composed
 from medsanitize.sanitize.text.scripts.characters import has_script
 from medsanitize.sanitize.text.scripts.forms import is_script_name, is_script_word
@@ -18,7 +19,10 @@ _LEVELS = re.compile(r"(?:th|[ctlsd])\d{1,2}(?:(?:th|[ctls])?\d{1,2})?")
 _BANDS = re.compile(r"(?:\d{1,2}|[xy])[pq]\d{1,2}(?:[pq]\d{1,2})?")
 # Stages and classes: IIF, IIIB.
 _GRADE = re.compile(r"I{2,3}[A-F]|I{2,3}[a-f]")
+# Lists have the spelling of Portuguese since 1990, and that of German in Switzerland.
+_REFORMED = re.compile("ß|(?<=[qg])ü(?=[eiéêí])|éi(?=as?$)|ói(?=des?$|as?$|c[oa]s?$)")
 _LONGEST = 64
+_PLAIN_SPELLING = {"ß": "ss", "ü": "u", "éi": "ei", "ói": "oi"}
 _MOST_DIGITS = 3
 _MOST_PARTS = 4
 _SHORT = 2
@@ -56,7 +60,8 @@ def word_kind(word: str) -> WordKind:
     folded = vocabulary.fold(word)
     if _GRADE.fullmatch(word):
         return WordKind.TERM
-    return WordKind.SAFE if folded in vocabulary.clinical_words() or _is_shaped(folded) else kind
+    known = folded in vocabulary.clinical_words() or _is_spelt(folded) or _is_shaped(folded)
+    return WordKind.SAFE if known else kind
 
 
 @lru_cache(maxsize=65536)
@@ -68,6 +73,8 @@ def is_guessed(word: str) -> bool:
     if word_kind(word) is not WordKind.SAFE or len(word) == 1 or has_script(word):
         return False
     folded = vocabulary.fold(word)
+    if _is_acronym(word, folded):
+        return False
     listed = folded in vocabulary.clinical_words() or any(folded in words for words in _ordinary())
     return not listed and not is_composed(folded)
 
@@ -90,12 +97,16 @@ def listed_kind(word: str) -> WordKind:
         return WordKind.UNKNOWN
     if folded in vocabulary.named_words():
         return WordKind.NAMED
-    if any(folded in words for words in _ordinary()):
+    if _is_ordinary(folded):
         return WordKind.SAFE
     if folded in vocabulary.cues()["eponym"]:
         return WordKind.EPONYM
     if folded in vocabulary.doubtful_words():
         return WordKind.DOUBTFUL
+    if _REFORMED.search(folded) and _is_ordinary(reformed(folded)):
+        return WordKind.SAFE
+    if _is_acronym(word, folded):
+        return WordKind.SAFE
     # Outside the Latin script, a single character may be a whole name.
     if len(word) == 1:
         return (
@@ -108,10 +119,21 @@ def listed_kind(word: str) -> WordKind:
     return WordKind.SAFE if is_clinical(folded) else WordKind.UNKNOWN
 
 
+def _is_acronym(word: str, folded: str) -> bool:
+    """Return whether a word is an abbreviation of medicine, written in capitals."""
+    return word.isupper() and folded in vocabulary.cues()["acronym"]
+
+
 def _script_kind(word: str) -> WordKind:
     if not is_script_word(word):
         return WordKind.UNKNOWN
     return WordKind.NAMED if is_script_name(word) else WordKind.SAFE
+
+
+def _is_spelt(folded: str) -> bool:
+    """Return whether a word is a clinical word in the spelling of a language, and no eponym."""
+    named = folded in vocabulary.cues()["made of parts"] or folded in vocabulary.eponyms()
+    return not named and not has_script(folded) and is_cognate(folded)
 
 
 def _is_shaped(folded: str) -> bool:
@@ -130,6 +152,21 @@ def _ordinary() -> tuple[frozenset[str] | vocabulary.WordBlock, ...]:
         said,
         vocabulary.open_words(),
     )
+
+
+def _is_ordinary(folded: str) -> bool:
+    return any(folded in words for words in _ordinary())
+
+
+def reformed(folded: str) -> str:
+    """Return a folded word in the spelling of the lists.
+
+    Examples
+    --------
+    >>> reformed("freqüente"), reformed("tireóide"), reformed("fuß")
+    ('frequente', 'tireoide', 'fuss')
+    """
+    return _REFORMED.sub(lambda found: _PLAIN_SPELLING[found[0]], folded)
 
 
 def is_word(folded: str) -> bool:

@@ -10,6 +10,7 @@ import unicodedata
 from functools import cache, lru_cache
 
 from medsanitize.policies.tables import vocabulary
+from medsanitize.sanitize.text.cognates import is_cognate
 
 _SHORTEST = 7
 _SHORTEST_COMPOUND = 9
@@ -94,14 +95,19 @@ def _is_compound(word: str) -> bool:
     while reached:
         place, count, sure = reached.pop()
         rest = word[place:]
-        if count and len(rest) >= _SHORTEST_PART and (rest in clinical or (sure and rest in ordinary)):
+        if (
+            count
+            and len(rest) >= _SHORTEST_PART
+            and (rest in clinical or is_cognate(rest) or (sure and rest in ordinary))
+        ):
             return True
         if count == _MOST_PARTS - 1:
             continue
         for size in range(_SHORTEST_PART, len(rest) - _SHORTEST_PART + 1):
             part = rest[:size]
-            named = part in clinical
-            if named or part in ordinary:
+            # German drops the e of some words inside a compound: Gewebe, Gewebsnekrose.
+            named = part in clinical or is_cognate(part) or f"{part}e" in clinical
+            if named or part in ordinary or f"{part}e" in ordinary:
                 for link in _LINKS:
                     step = (place + size + len(link), count + 1, sure or named)
                     if rest.startswith(link, size) and step not in seen:

@@ -19,6 +19,7 @@ _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _MOST_NAMES = 4
 _SHORT_NAME = 3
 _LONGEST_INITIALS = 3
+_LONGEST_GIVEN = 5
 _TIED = frozenset("o d al el ibn abu mc mac ó di da dall dell l".split())
 _PARTICLES = frozenset(
     "van von vander der den de da do dos das di del della du la las los le ter ten te zu zur zum af "
@@ -170,10 +171,21 @@ def _is_piece(reading: TokenizedText, place: int, beside: int) -> bool:
         return False
     if word.folded in _PARTICLES:
         outer = reading.cut.get(place - 1) in _RULES or place == 0 or word.titled
-        return before and (outer or _is_piece_of_particles(reading, place))
+        if not before:
+            return _is_middle_name(reading, place)
+        return outer or _is_piece_of_particles(reading, place)
     # Short parts of names ("Thi") are too ambiguous to be recognized by themselves.
     short = len(word.text) <= _SHORT_NAME and not word.small and not reading.capitals
     return short and (word.titled or not word.text.isascii()) and not _starts_sentence(reading, place)
+
+
+def _is_middle_name(reading: TokenizedText, place: int) -> bool:
+    """Return whether a particle behind a name and the short word after it have capitals: ``Le Van An``."""
+    after = reading.words[place + 1] if place + 1 < len(reading.words) else None
+    titled = reading.words[place].titled and not reading.titles and not reading.capitals
+    if after is None or not titled or not after.titled or reading.gap(place) != " ":
+        return False
+    return len(after.text) <= _LONGEST_GIVEN or after.kind in _NAMELIKE
 
 
 def _says_who(folded: str, *, before: bool) -> bool:

@@ -16,8 +16,11 @@ from functools import cache
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text import addresses
 from medsanitize.sanitize.text.context_names import find_context_names
+from medsanitize.sanitize.text.coordinates import COORDINATES
+from medsanitize.sanitize.text.feast_days import FEAST_DAYS
 from medsanitize.sanitize.text.lexicon import WordKind, word_kind
 from medsanitize.sanitize.text.text_dates import DATES
+from medsanitize.sanitize.text.written_ages import WRITTEN_AGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,18 @@ _ID_CUE = (
     r"|card|badge|employee|station|room|ssn|nhs|chi|hkid|tax|steuer\W?id|idnr|svnr|nir|insee|cpf|cns|rg|dni|nie"
     r"|curp|rut|nif|cf|codice\s?fiscale|bsn|pesel|personnummer|personnr|cpr|hetu|ahv|avs|oib|egn|cnp|amka"
     r"|nummer|numero|número|numéro|núm|number|numer|serial|s/n|sn|seriennummer|série|serie|matricola|matrícula"
-    r"|device|ser(?:ial)?|plate|kennzeichen|immatriculation|targa|rejestracyjny|barcode|ref|dob)"
+    r"|device|ser(?:ial)?|lot|batch|charge|chargennr|lote|lotto|partij|partia|udi|gtin|plate(?![\W_]{0,4}[CTLS]\d{1,2}(?![\w]))|kennzeichen|immatriculation|targa|rejestracyjny|barcode|ref|dob)"
 )
 _ID = (
     rf"(?<![^\W_]){_ID_CUE}(?:[\W_]{{0,3}}(?:n[o°ºr]|num(?:ber|mer|ero)?|nr|id|code|#)(?![^\W\d_]))?"
     r"[\W_]{0,4}(?P<cut>(?=[\w/.-]{0,24}?\d)(?:(?!\d{1,2}(?![\w]))[^\W_])(?:[\w/.-]{0,30}[^\W_])?)"
     r"(?!\s?(?:mm|cm|ml|mg|kv|kvp|ms|hz|view|slice|phase|week|year)s?(?![^\W_]))"
+)
+# S21-1234, C2019-447, M19/4471, 21-S-1234, 21:S1234: specimens are numbered by kind and year; not "L40/400", a window.
+_YEAR = r"(?:[0-2]\d|(?:19|20)\d{2})"
+_SPECIMEN = (
+    rf"(?<![^\W_])(?P<cut>(?:[A-Z]{{1,3}}-?{_YEAR}(?:[-:]\d{{3,7}}|[./]\d{{4,7}})|[A-Z] {_YEAR}-\d{{4,7}})(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)(?!\s?(?:mm|cm|ms|kV|HU|mA|%))"
+    rf"|(?<![\w.,])(?P<cut2>{_YEAR}[-:/][A-Z]{{1,3}}[-:/]?\d{{3,7}}(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)"
 )
 _NUMBERED = r"(?<![^\W_])(?:no|nr|n°|nº|#)[.:\s]{0,3}(?P<cut>[A-Z]{0,4}[-/ ]?\d{3,}[\w/-]{0,20})"
 
@@ -90,6 +99,36 @@ _NATIONAL = (
 _RUN = r"(?<!\d)(?!(?<![+=.,/\-])\d ?\+ ?\d ?= ?\d{1,2}(?!\d|[.,/+=-]\d))(?P<cut>\d++(?:[\W_]++\d++){2,})(?!\s?(?:mm|cm|d|t|s|ms|ml|mg|kv|ma|x|min|sec|%|hz|gy|mas|kvp)(?![^\W_]))"
 _SPELLED = r"(?<![^\W_])(?P<cut>[^\W\d_](?:[\W_]++[^\W\d_](?![^\W_])){3,})"
 
+_SERVICE = (
+    r"(?:twitter|x\.com|insta(?:gram)?|facebook|fb|tiktok|snapchat|skype|discord|telegram|whatsapp|wechat|weixin|weibo|linkedin|mastodon|reddit"
+    r"|youtube|vkontakte|vk|messenger|line id|kakao(?:talk)?|signal id|user(?:name)?|login|handle|account name|benutzername|nutzername|usuario|utente"
+    r"|utilisateur|identifiant|usuário|gebruikersnaam|użytkownik|användarnamn)"
+)
+_HANDLE = (
+    rf"(?<![^\W_]){_SERVICE}[ ]?[:=][ ]?(?P<cut>[\w@][\w.:#@+-]{{1,60}})"
+    rf"|(?<![^\W_]){_SERVICE}[ ](?P<cut2>(?=\S{{0,60}}[\d_.:#@])[\w@][\w.:#@+-]{{1,60}}\w)"
+    r"|(?<![\w@.])(?P<cut3>@(?=\w{0,30}[\d_])[\w.]{3,40})"
+)
+# B-MW 1234, 7ABC123, AB12 CDE, 1234 BCD, AA-123-BB: only behind a word for it, since lots and levels look alike.
+_PLATE = (
+    r"(?<![^\W_])(?i:(?:licen[cs]e |number |registration )?plates?|reg(?:istration)?|kennzeichen|kfz|kfz-kennzeichen|immatriculation|plaque|matr[íi]cula|placa"
+    r"|targa|kenteken|nummerplaat|rejestracja|rejestracyjny|registreringsnummer|regnr|plaka|spz)(?i:[ ](?:no|nr|number|nummer)\b\.?)?[ :.]{1,3}"
+    r"(?P<cut>(?!(?:[CTLS]\d{1,2}[ \-]?)+(?![\w]))(?=(?:[ \-·]?[A-Z0-9ÄÖÜ]){5})(?=[A-ZÄÖÜ \-·]{0,8}\d)(?=[\d \-·]{0,8}[A-ZÄÖÜ])(?:[A-ZÄÖÜ]{1,3}|\d{1,4}|[A-Z0-9]{4,8})"
+    r"(?:[ \-·](?!MM|CM|KG|ML)(?:[A-ZÄÖÜ]{1,3}|\d{1,5}|[A-Z]{1,2}\d{1,4})(?![^\W_])){0,3})(?![^\W_])"
+)
+
+# "four four seven one", as dictated; pairs of hexadecimal digits, with spaces or percent signs.
+_DIGIT_WORDS = (
+    "zero|oh|one|two|three|four|five|six|seven|eight|nine|double|null|eins|zwei|zwo|drei|vier|fünf|sechs|sieben|acht|neun|zéro|un|deux|trois|quatre|cinq"
+    "|sept|huit|neuf|cero|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|due|tre|quattro|cinque|sei|sette|otto|nove|um|dois|três|quatro|sete|oito"
+    "|nul|een|één|twee|drie|vijf|zes|zeven|negen|jeden|dwa|trzy|cztery|pięć|sześć|siedem|osiem|dziewięć|noll|ett|två|fyra|fem|sju|åtta|nio"
+)
+_SAID = rf"(?<![^\W_])(?P<cut>(?:{_DIGIT_WORDS})(?:[\s,-]{{1,3}}(?:{_DIGIT_WORDS})(?![^\W_])){{3,}})"
+_HEX = (
+    r"(?<![^\W_])(?P<cut>(?=(?:[2-7]\d[ :,-]){0,11}[2-7][a-f](?![^\W_]))[2-7][0-9a-f](?:[ :,-][2-9a-f][0-9a-f]){3,})(?![^\W_])"
+    r"|(?P<cut2>[^\s<>\"]{0,200}%[0-9a-f]{2}[^\s<>\"%]{0,40}%[0-9a-f]{2}[^\s<>\"]{0,400})|(?P<cut3>(?:\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&#x?[0-9a-f]{1,6};){2,})"
+)
+
 _TOP_LEVEL = "com|org|net|edu|gov|mil|info|biz|health|hospital|clinic|med|care|io|eu|de|fr|uk|ch|pl|nl|se|es|pt|be|br|ca|au|jp"
 _FILES = "dcm|jpe?g|png|tiff?|bmp|gif|pdf|docx?|xlsx?|pptx?|txt|csv|zip|rar|nii|nrrd|mpe?g|avi|mp4|wav|exe|ini|xml|html?|hl7|log"
 
@@ -97,6 +136,7 @@ _FILES = "dcm|jpe?g|png|tiff?|bmp|gif|pdf|docx?|xlsx?|pptx?|txt|csv|zip|rar|nii|
 _TABLE: tuple[tuple[str, str, int], ...] = (
     ("email", r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,6}", 0),
     ("email", r"(?<![^\W_])\w{1,40}(?:\.\w{1,40}){0,4}\s?[(\[]at[)\]]\s?\w{1,60}(?:\.\w{1,60}){0,4}", re.I),
+    ("email", _HANDLE, re.I),
     ("url", r"(?:(?:https?|s?ftp|file|ldap|hl7|dicom|smb)://|www\.)[^\s<>\"]{1,2000}", re.I),
     ("url", rf"(?<![\w.@-])(?:[\w-]{{3,63}}\.){{1,5}}(?:{_TOP_LEVEL})(?![\w.-])(?:/[^\s]{{0,500}})?", re.I),
     ("path", r"(?<![^\W_])[A-Za-z]:[\\/][^\s\"]{1,400}|\\\\[\w.$-]{1,60}(?:\\[^\s\\\"]{0,100}){1,20}", 0),
@@ -110,11 +150,15 @@ _TABLE: tuple[tuple[str, str, int], ...] = (
     ("age-over-89", _OLD_AGE, re.I),
     ("phone", _PHONE_CUE, re.I),
     ("phone", _PHONE, 0),
+    ("number", _PLATE, 0),
     ("number", _ID, re.I),
     ("number", _NUMBERED, re.I),
     ("number", _NATIONAL, 0),
+    ("number", _SPECIMEN, 0),
     ("number", _RUN, re.I),
     ("spelled", _SPELLED, 0),
+    ("spelled", _SAID, re.I),
+    ("spelled", _HEX, re.I),
 )  # fmt: skip
 
 
@@ -122,8 +166,9 @@ _TABLE: tuple[tuple[str, str, int], ...] = (
 @cache
 def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
     rows = [(rule, re.compile(pattern, flags)) for rule, pattern, flags in _TABLE]
-    rows += [("date", pattern) for pattern in DATES]
-    rows += [("address", pattern) for pattern in addresses.ADDRESSES]
+    rows += [("date", pattern) for pattern in (*DATES, *FEAST_DAYS)]
+    rows += [("age-over-89", pattern) for pattern in WRITTEN_AGES]
+    rows += [("address", pattern) for pattern in (*COORDINATES, *addresses.ADDRESSES)]
     return tuple(rows)
 
 

@@ -31,6 +31,7 @@ _GERMAN = frozenset(
     "kein keine keinen keiner sowie auf aus sonstige sonstiger sonstigen akute akuter chronische".split()
 )
 _LEAST_GERMAN = 2
+_CONJUNCTIONS = frozenset("und oder sowie".split())
 _PARTICLES = frozenset("van von vander".split())
 
 
@@ -45,7 +46,7 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
         Index of a word of no known kind.
     """
     word = reading.words[place]
-    if reading.capitals or len(reading.words) < _FEWEST_WORDS or not _has_capitals(reading):
+    if reading.capitals or len(reading.words) < _FEWEST_WORDS or not reading.sentences:
         return False
     if not word.text.isalpha() or has_script(word.text) or word.folded in cues()["made of parts"]:
         return False
@@ -67,7 +68,8 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
     # "van der Berg" is a name.
     if place > 1 and not _PARTICLES.isdisjoint(other.folded for other in reading.words[place - 2 : place]):
         return False
-    noun = _follows_article(reading, place) and word.folded in common_words()
+    placed = _follows_article(reading, place) or _follows_noun(reading, place)
+    noun = placed and word.folded in common_words()
     return noun or resembles_word(word.folded, Place.SENTENCE)
 
 
@@ -92,13 +94,6 @@ def _is_among_words(reading: TokenizedText, place: int) -> bool:
         "_" in reading.gap(other) for other in (place - 1, place) if 0 <= other < len(reading.words) - 1
     )
     return kept or (small and divided and any(reading.stays(other) for other in range(len(reading.words))))
-
-
-def _has_capitals(reading: TokenizedText) -> bool:
-    """Return whether a word is written as in a sentence: abbreviations have capitals in any text."""
-    first = reading.words[0]
-    article = len(first.text) == 1 and first.text.isupper() and reading.gap(0) == " "
-    return article or any(word.titled for word in reading.words)
 
 
 def _is_common(reading: TokenizedText, place: int) -> bool:
@@ -128,6 +123,13 @@ def _starts_sentence(reading: TokenizedText, place: int) -> bool:
 
 def is_german(reading: TokenizedText) -> bool:
     """Return whether a text is German: by its frequent words, or by articles and nouns with a capital."""
+    if reading.german is None:
+        # Asked for many words of a text, and the same for all.
+        reading.german = _is_german(reading)
+    return reading.german
+
+
+def _is_german(reading: TokenizedText) -> bool:
     small = [word.folded for word in reading.words if word.small]
     if not _GERMAN.isdisjoint(small):
         return True
@@ -140,6 +142,15 @@ def is_german(reading: TokenizedText) -> bool:
 
 def _follows_article(reading: TokenizedText, place: int) -> bool:
     return place > 0 and reading.words[place - 1].folded in _ARTICLES and reading.gap(place - 1) == " "
+
+
+def _follows_noun(reading: TokenizedText, place: int) -> bool:
+    """Return whether a word is joined to a noun that is kept: ``Straßen und Wege``."""
+    if place < _FEWEST_WORDS or reading.words[place - 1].folded not in _CONJUNCTIONS:
+        return False
+    noun = reading.words[place - 2]
+    apart = reading.gap(place - 1) != " " or reading.gap(place - 2) != " "
+    return not apart and noun.titled and noun.kind is WordKind.SAFE and reading.stays(place - 2)
 
 
 def _begins(reading: TokenizedText, place: int) -> bool:

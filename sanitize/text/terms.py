@@ -70,7 +70,8 @@ def keep_terms(reading: TokenizedText) -> None:
         return
     _keep_small(reading)
     kept: set[int] = set()
-    for start, end in (*_listed(reading), *_named(reading), *_scales(reading), *_operations(reading)):
+    terms = (_listed, _named, _scales, _pairs, _operations)
+    for start, end in (span for find in terms for span in find(reading)):
         if not _is_person(reading, start):
             kept.update(range(start, end))
     for place in kept:
@@ -152,6 +153,20 @@ def _scales(reading: TokenizedText) -> Iterator[tuple[int, int]]:
             continue
         if end < len(words) and _SCALE_GAP.fullmatch(reading.gap(end - 1)) and _is_grade(reading, end):
             yield place, end + 1
+
+
+def _pairs(reading: TokenizedText) -> Iterator[tuple[int, int]]:
+    """Yield two names that a dash joins in terms only, with the grade after them: ``Child-Pugh B``."""
+    words = reading.words
+    for place in range(len(words) - 1):
+        pair = f"{words[place].folded}-{words[place + 1].folded}"
+        if reading.gap(place) not in ("-", "–") or pair not in cues()["eponym pair"]:
+            continue
+        end = place + 2
+        graded = end < len(words) and _SCALE_GAP.fullmatch(reading.gap(end - 1))
+        if graded and (_is_grade(reading, end) or words[end].text in _GRADES):
+            end += 1
+        yield place, end
 
 
 def _is_graded_fracture(reading: TokenizedText, place: int) -> bool:

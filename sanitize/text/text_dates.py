@@ -61,6 +61,15 @@ _NUMBER_WORD = (
 )
 # Followed by a unit, numbers are a quantity and not a date.
 _UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
+_ROMAN = r"(?:VIII|VII|VI|IV|IX|XII|XI|X|V|III|II|I)"
+# What happened on a day; "CT 5/12" may be the number of an image.
+_EVENT = (
+    r"(?:today|yesterday|admitted|discharged|seen|injured|fell|operated|surgery|appointment|appt|visit|onset|dos|signed|dictated|died|transferred|d/c['’]?d"
+    r"|heute|gestern|morgen|gestürzt|aufgenommen|entlassen|aufnahme|entlassung|termin|unfall|kontrolle am|op am|operiert|gesehen|verstorben|verlegt"
+    r"|hier|demain|admise?|sorti[e]?|opérée?|vue? le|rendez-vous|rdv|hoy|ayer|ingresad[oa]|ingreso|alta|operad[oa]|cita|visto el"
+    r"|oggi|ieri|ricoverat[oa]|dimess[oa]|operat[oa]|visita|hoje|ontem|internad[oa]|alta em|consulta em|vandaag|gisteren|opgenomen|ontslagen|geopereerd|afspraak"
+    r"|dziś|dzisiaj|wczoraj|przyjęt[ya]|wypisan[ya]|operowan[ya]|wizyta|idag|igår|inskriven|utskriven|opererad|besök)"
+)
 _CUE = (
     r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"
     r"|n[ée]e?|naissance|ddn|nacid[oa]|nacimiento|fecha|fnac|nat[oa]|nascita|data|nascid[oa]|nascimento|dn|le|du|il|del"
@@ -87,6 +96,18 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         r"(?<![\w./,-])(?P<cut>(?:0[1-9]|[12]\d|3[01])\.(?:0[1-9]|1[0-2])\.?)(?![\d\w])" + _UNIT,
         r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:0[1-9]|[12]\d|3[01])/(?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01]))(?![\w/.,])"
         + _UNIT,
+        # 12.V.2019, 7-iii-2019, 3 XI 19
+        rf"(?<![\w.,])(?P<cut>{_DAY}(?:[./-]|\s|\.\s)(?:{_ROMAN})(?:[./-]|\s|\.\s)(?:(?:19|20)\d{{2}}|['’]\d{{2}}))(?!\d)",
+        rf"(?<![\w.,/-])(?P<cut>{_DAY}[./-](?-i:{_ROMAN})[./-]\d{{2}})(?![\w/]|[.,-]\d)",
+        # admitted 5/12, heute 14.5., hier 3/5; 12th inst.
+        rf"(?<![^\W_]){_EVENT}[\s:,(]{{1,3}}(?P<cut>(?:{_DAY}/(?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])/{_DAY}|{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.)(?:\d{{2,4}})?)(?![\w/]|[.,]\d)"
+        + _UNIT,
+        rf"(?<![^\W_])(?:mo|di|mi|do|fr|sa|so|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)[.,]{{1,2}}\s?(?P<cut>{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.?)(?![\w/]|[.,]\d)"
+        + _UNIT,
+        rf"(?<![^\W_])(?P<cut>(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)[.,]?\s(?:0?[1-9]|1[0-2])/{_DAY})(?![\w/]|[.,]\d)",
+        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)\s(?:inst|ult|prox)(?:ant|imo)?)(?![^\W_])",
+        # 2019-W12-3
+        r"(?<![\w.,/-])(?P<cut>(?:19|20)\d{2}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?)(?![\w])",
         # 4 December 2019, Dec 4th, 4. Dezember, 4 de mayo de 2019, le 1er mars
         rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}{_OF}[\s.\-/_]{{0,2}}(?:{_LONG})(?![^\W\d_])(?:[\s.,\-/_]{{0,3}}{_OF}[\s.,\-/_]{{0,2}}{_YEAR})?)",
         rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}(?:{_ANY})(?![^\W\d_])\.?[\s.,\-/_]{{0,3}}(?:{_YEAR}|\d{{2}}(?!\d)))",

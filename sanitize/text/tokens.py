@@ -64,10 +64,15 @@ class TokenizedText:
         Every longer word begins with a capital.
     small : bool
         No word contains a capital.
+    sentences : bool
+        Words are written as in sentences, with a capital before small letters; abbreviations have capitals
+        in any text.
     cut : dict of int to str
         Index of each word to cut, and the rule.
     open : set of int
         Indices of words that are kept unless the language model takes them for a name.
+    german : bool or None
+        Whether the text is German; None until it is asked.
     """
 
     text: str
@@ -75,8 +80,10 @@ class TokenizedText:
     capitals: bool
     titles: bool
     small: bool
+    sentences: bool
     cut: dict[int, str] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)
+    german: bool | None = None
 
     def gap(self, left: int) -> str:
         """Return the characters between a word and the next."""
@@ -114,7 +121,18 @@ def tokenize(text: str) -> TokenizedText:
     small = sum(any(char.islower() for char in word) for word in letters)
     titles = all(not word.small for word in words if len(word.text) > 3 and word.text.isalpha())
     capitals = bool(letters) and small * 4 <= len(letters)
-    return TokenizedText(text, words, capitals, titles, all(word.small for word in words))
+    small_only = all(word.small for word in words)
+    return TokenizedText(text, words, capitals, titles, small_only, _has_sentences(text, words))
+
+
+def _has_sentences(text: str, words: list[Word]) -> bool:
+    if not words:
+        return False
+    first = words[0]
+    article = len(first.text) == 1 and first.text.isupper() and len(words) > 1
+    if article and text[first.end : words[1].start] == " ":
+        return True
+    return any(word.titled for word in words)
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:

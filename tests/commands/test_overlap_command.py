@@ -70,7 +70,9 @@ def folder_of(root: Path, patients: list[int], visit: int = 0, split: str = "") 
 
 
 def ask(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(cli, ["overlap", "--workers", "1", *map(str, arguments)])
+    return CliRunner().invoke(
+        cli, ["overlap", "--workers", "1", "--kind", "radiograph", *map(str, arguments)]
+    )
 
 
 def with_tables(*folders: Path) -> list[str | Path]:
@@ -87,7 +89,7 @@ def test_exclusive_datasets_exit_0_and_report_the_basis_of_the_verdict(tmp_path:
 
 def test_overlapping_datasets_exit_3_and_write_pairs_to_a_private_folder(tmp_path: Path) -> None:
     a = folder_of(tmp_path / "a", list(range(60)))
-    b = folder_of(tmp_path / "b", [*range(100, 110), 7, 8, 9], visit=5)
+    b = folder_of(tmp_path / "b", [*range(100, 130), 7, 8, 9], visit=5)
     out = tmp_path / "out"
     done = ask(*with_tables(a, b), "--output", out, "--json")
     facts = json.loads(done.stdout)
@@ -118,8 +120,8 @@ def test_folders_without_patient_mapping_are_inconclusive_and_exit_1(tmp_path: P
     done = ask(a, b)
     assert done.exit_code == 1
     assert (
-        "Inconclusive whether A and B share patients: the model is not calibrated for radiographs"
-        in done.output
+        "Inconclusive whether A and B share patients: how often strangers match among these radiographs is"
+        " unknown" in done.output
     )
 
 
@@ -157,13 +159,14 @@ def test_datasets_that_cannot_be_compared_are_rejected(arguments: list[str]) -> 
 
 def index(folder: Path, to: Path) -> Any:
     arguments = [folder, "--labels", folder / "labels.csv", "--output", to, "--workers", "1"]
-    return CliRunner().invoke(cli, ["index", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["index", "--kind", "radiograph", *map(str, arguments)])
 
 
 @pytest.fixture
 def indexed(tmp_path: Path) -> tuple[Path, Path]:
     """Two folders that share three patients, each with an index next to it: ``a`` and ``a-index``."""
-    folders = folder_of(tmp_path / "a", list(range(60))), folder_of(tmp_path / "b", [100, 101, 7, 8], visit=5)
+    first, second = list(range(60)), [*range(100, 130), 7, 8, 9]
+    folders = folder_of(tmp_path / "a", first), folder_of(tmp_path / "b", second, visit=5)
     for one in folders:
         assert index(one, Path(f"{one}-index")).exit_code == 0
     return folders
@@ -354,3 +357,21 @@ def test_an_index_is_readable_by_its_owner_only_and_not_printed(tmp_path: Path) 
     assert "6 images of 3 patients are in the index" in done.output
     assert "SECRET" not in done.output
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "i", *(tmp_path / "i").rglob("*"))} == {0}
+
+
+def test_pictures_of_unknown_kind_are_not_compared_and_the_next_step_is_named(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", [1, 2]), folder_of(tmp_path / "b", [3, 4])
+    done = CliRunner().invoke(cli, ["overlap", "--workers", "1", *map(str, with_tables(a, b))])
+    assert done.exit_code == 1
+    assert "8 images could not be read or compared in full (unknown-kind 8)" in done.output
+    assert "State the kind with --kind" in done.output
+
+
+def test_a_table_states_the_kind_of_each_picture(tmp_path: Path) -> None:
+    a, b = folder_of(tmp_path / "a", [1, 2]), folder_of(tmp_path / "b", [3, 4])
+    for folder, kind in ((a, "radiograph"), (b, "slide")):
+        head, *rows = (folder / "labels.csv").read_text().splitlines()
+        (folder / "labels.csv").write_text("\n".join([f"{head},kind", *(f"{row},{kind}" for row in rows)]))
+    done = CliRunner().invoke(cli, ["overlap", "--workers", "1", *map(str, with_tables(a, b))])
+    assert done.exit_code == 1
+    assert "the datasets have no images of one modality in common" in done.output

@@ -204,6 +204,7 @@ def planted_tiffs() -> dict[str, bytes]:
     texts = (269, 270, 271, 272, 285, 305, 306, 315, 316, 33432)
     return {
         **{f"text {tag}": tiff_with(ascii_entry(tag)) for tag in texts},
+        "repeated text": tiff_with(ascii_entry(305, b"Scan"), ascii_entry(305)),
         "XMP": tiff_with((700, 1, len(RAW), RAW)),
         "IPTC": tiff_with((33723, 7, len(RAW), RAW)),
         "Photoshop": tiff_with((34377, 1, len(RAW), RAW)),

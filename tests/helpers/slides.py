@@ -451,6 +451,15 @@ def mirax() -> SlideView:
     )
 
 
+# As a fluorescence microscope writes them: the pixel type of each channel, and its color as eight hex digits.
+_ZEISS_CHANNELS = (
+    "<Dimensions><Channels>"
+    '<Channel Id="Channel:0" Name="DAPI"><PixelType>Gray16</PixelType><Color>#FF00A0F5</Color></Channel>'
+    '<Channel Id="Channel:1" Name="EGFP"><PixelType>Gray32Float</PixelType><Color>#FF00FF5B</Color></Channel>'
+    "</Channels></Dimensions>"
+)
+
+
 def zeiss() -> SlideView:
     """Four sub-blocks, each with metadata and an attachment; XML, attachments, a deleted segment."""
     picture = tissue(128)
@@ -477,7 +486,7 @@ def zeiss() -> SlideView:
     xml = (
         f"<ImageDocument><Metadata><Information><User><Name>{MARKER}</Name></User><Image><SizeX>128</SizeX>"
         f"<SizeY>128</SizeY><PixelType>Bgr24</PixelType><AcquisitionDateAndTime>2026-03-14</AcquisitionDateAndTime>"
-        f"</Image></Information><Scaling><Items><Distance Id='X'><Value>5e-07</Value></Distance></Items></Scaling>"
+        f"{_ZEISS_CHANNELS}</Image></Information><Scaling><Items><Distance Id='X'><Value>5e-07</Value></Distance></Items></Scaling>"
         f"<AttachmentInfos><Label><Barcode>{MARKER}</Barcode></Label></AttachmentInfos></Metadata></ImageDocument>"
     ).encode()
     tail = at + len(gone) + len(attached)

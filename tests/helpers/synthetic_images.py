@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pydicom
+import pytest
 from medsanitize.generators.diffusion.preprocess import to_image_array
+from medsanitize.generators.privacy_gate import positive_controls
 from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.labels import read_labels
@@ -80,8 +82,18 @@ class CoarseModel:
         return planes / np.linalg.norm(planes, axis=1, keepdims=True)
 
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(1 / (1 + np.exp(-self.raw(one, other))), np.float32)
+
+    def raw(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         alike = (one.astype(np.float64) * other).sum(1)
-        return np.asarray(1 / (1 + np.exp(-30 * (alike - 0.8))), np.float32)
+        return np.asarray(30 * (alike - 0.8), np.float32)
+
+
+def simple_controls(patch: pytest.MonkeyPatch) -> None:
+    """Leave out the controls that models without training do not recognize; tests of real models use all."""
+    kept = ("moved", "blurred", "re-encoded")
+    patch.setattr(positive_controls, "ALTERED", {name: positive_controls.ALTERED[name] for name in kept})
+    patch.setattr(positive_controls, "JOINED", {})
 
 
 def coarse_features(images: Squares, *_: object) -> NDArray[np.float32]:
@@ -116,7 +128,7 @@ def radiograph(path: Path, patient: int, visit: int) -> None:
     for keyword in ("PixelPaddingValue", "SmallestImagePixelValue", "LargestImagePixelValue"):
         data.pop(keyword, None)
     data.PatientID, data.PatientName = f"MRN{patient:07d}", f"QUIXLEY{patient}^A"
-    data.Modality, data.SOPClassUID = "CR", CR
+    data.Modality, data.SOPClassUID, data.BodyPartExamined = "CR", CR, "CHEST"
     for level in ("Study", "Series", "SOP"):
         keyword = f"{level}InstanceUID"
         setattr(data, keyword, generate_uid(entropy_srcs=[level, str(patient), str(visit)]))
@@ -145,7 +157,8 @@ def write_table(path: Path, rows: Sequence[tuple[str, str, str, str]]) -> None:
 
 def digest_of(table: Path, part: str) -> str:
     """The digest that a training on one split records for its images."""
-    return gather_images(read_labels(table, table.parent, split=part), NoProgress(), Cancellation())[0].digest
+    labels = read_labels(table, table.parent, split=part).of_kind(Modality.RADIOGRAPH)
+    return gather_images(labels, NoProgress(), Cancellation())[0].digest
 
 
 def write_verifier(folder: Path, images: str = "") -> None:

@@ -136,7 +136,7 @@ def test_the_audit_refuses_a_release_that_still_contains_a_never_word(site: Path
     data = pydicom.dcmread(site / "export/1.dcm")
     data.PixelData = hidden + b"\0" + data.PixelData[len(hidden) + 1 :]
     data.save_as(site / "export/1.dcm")
-    result = run(policy(site), ONE)
+    result = run(policy(site, audit="{in_pixels: refuse}"), ONE)
     assert result.ending == "refused"
     assert {gate.name for gate in result.gates if gate.result == "failed"} == {"residual identifiers"}
 

@@ -157,7 +157,7 @@ def test_unknown_action() -> None:
     ("more", "line", "column", "message", "remedy"),
     [
         ("pixel: {}", 8, 1, "The key 'pixel' is unknown", "Did you mean 'pixels'?"),
-        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, known_devices, readers, lossy, faces"),
+        ("pixels: {zz: 1}", 8, 10, "The key 'zz' is unknown", "Known here: at_risk, search, mask, regions, known_devices, readers, handwriting, lossy, faces"),
         ("dicom: {options: {retain_uid: true}}", 8, 19, "The key 'retain_uid' is unknown", "Did you mean 'retain_uids'?"),
         ("engine: {workers: 2.5}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
         ("engine: {workers: '2'}", 8, 19, "engine.workers has an invalid value", "Write a whole number"),
@@ -251,6 +251,23 @@ def test_weekday_without_a_shift() -> None:
     text = TEN_LINES.replace("ps3.15-basic", "hipaa-safe-harbor")
     found = places(text + "dicom: {dates: {keep_weekday: true}}\n")
     assert found == [(8, 31, "keep_weekday has no effect when only the year is kept")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ("dates: [day], times: {at: night}", "A column of times names a date that is not a column of dates"),
+        (
+            "dates: [day], times: {a: day, b: day}",
+            "Two columns of times name one date, which can move with one of them only",
+        ),
+        ("dates: [day], times: {day: day}", "A column of times already has another role"),
+    ],
+)
+def test_a_time_of_a_table_has_one_role_and_a_date(columns: str, what: str) -> None:
+    more = f"tables: [{{name: labels, file: a.csv, patient: id, {columns}}}]\n"
+
+    assert [text for _, _, text in places(TEN_LINES + more)] == [what]
 
 
 def test_tables_with_one_name_and_columns_with_two_roles() -> None:

@@ -8,31 +8,34 @@ import pytest
 from medsanitize.policies.model import OPTION_CODES, Options
 from medsanitize.policies.tables.standard import (
     OPTION_COLUMNS,
+    ConfidentialityRow,
     attribute_types,
     confidentiality_rows,
+    edition,
     sop_class_names,
+    table_vrs,
 )
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 ENHANCED_CT = "1.2.840.10008.5.1.4.1.1.2.1"
 
 
-def rows() -> dict[str, object]:
+def rows() -> dict[str, ConfidentialityRow]:
     return {row.mask: row for row in confidentiality_rows()}
 
 
 def test_table_has_every_row_of_the_standard_once() -> None:
-    assert len(confidentiality_rows()) == len(rows()) == 621
+    assert len(confidentiality_rows()) == len(rows()) == 657
 
 
 def test_basic_codes_are_counted_as_in_the_standard() -> None:
     counts = Counter(row.basic for row in confidentiality_rows())
     assert counts == {
-        "X": 384,
-        "D": 92,
-        "U": 54,
+        "X": 417,
+        "D": 93,
+        "U": 55,
         "Z": 42,
-        "X/D": 22,
+        "X/D": 23,
         "X/Z": 11,
         "X/Z/D": 8,
         "Z/D": 6,
@@ -44,16 +47,16 @@ def test_option_columns_are_counted_as_in_the_standard() -> None:
     counts = Counter((name, code) for row in confidentiality_rows() for name, code in row.options.items())
     assert counts == {
         ("retain_safe_private", "C"): 1,
-        ("retain_uids", "K"): 59,
-        ("retain_device_identity", "K"): 46,
+        ("retain_uids", "K"): 60,
+        ("retain_device_identity", "K"): 48,
         ("retain_device_identity", "C"): 11,
         ("retain_institution_identity", "K"): 10,
-        ("retain_patient_characteristics", "K"): 9,
-        ("retain_patient_characteristics", "C"): 4,
-        ("retain_longitudinal_full_dates", "K"): 165,
-        ("retain_longitudinal_modified_dates", "C"): 165,
-        ("clean_descriptors", "C"): 125,
-        ("clean_structured_content", "C"): 3,
+        ("retain_patient_characteristics", "K"): 14,
+        ("retain_patient_characteristics", "C"): 5,
+        ("retain_longitudinal_full_dates", "K"): 169,
+        ("retain_longitudinal_modified_dates", "C"): 169,
+        ("clean_descriptors", "C"): 141,
+        ("clean_structured_content", "C"): 4,
         ("clean_graphics", "C"): 4,
     }
 
@@ -64,6 +67,8 @@ def test_option_columns_are_counted_as_in_the_standard() -> None:
         ("00080050", "AccessionNumber", "Z", {}),
         ("00101010", "PatientAge", "X", {"retain_patient_characteristics": "K"}),
         ("00102110", "Allergies", "X", {"retain_patient_characteristics": "C", "clean_descriptors": "C"}),
+        ("00102162", "EthnicGroups", "X", {"retain_patient_characteristics": "K"}),
+        ("0040b020", "WaveformAnnotationSequence", "X/D", {"clean_structured_content": "C"}),
         ("50xxxxxx", "CurveData", "X", {"clean_graphics": "C"}),
         ("60xx3000", "OverlayData", "X", {"clean_graphics": "C"}),
         ("private", "PrivateAttributes", "X", {"retain_safe_private": "C"}),
@@ -72,6 +77,21 @@ def test_option_columns_are_counted_as_in_the_standard() -> None:
 def test_rows_match_the_standard(mask: str, keyword: str, basic: str, options: dict[str, str]) -> None:
     row = next(row for row in confidentiality_rows() if row.mask == mask)
     assert (row.keyword, row.basic, dict(row.options)) == (keyword, basic, options)
+
+
+def test_the_edition_is_named() -> None:
+    assert edition() == "2026d"
+
+
+def test_every_attribute_of_one_tag_has_a_value_representation() -> None:
+    assert {mask for mask, row in rows().items() if not row.vr} == {"50xxxxxx", "private"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "vr"), [(0x00100012, "LT"), (0x00100043, "SQ"), (0x00102162, "UC"), (0x0040B034, "DT")]
+)
+def test_attributes_that_the_dictionary_lacks_have_the_vr_of_the_standard(tag: int, vr: str) -> None:
+    assert table_vrs()[tag] == vr
 
 
 def test_option_columns_are_options_of_the_policy() -> None:

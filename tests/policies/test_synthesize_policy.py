@@ -47,6 +47,10 @@ def test_paths_are_relative_to_the_policy() -> None:
         ),
         (f"replace: all, model: ./release/g, {REST.partition(', ')[2]}", "is inside output"),
         (f"replace: some, {REST}", "replace"),
+        (f"replace: all, bound: 0.001, {REST}", "Write synthesize.residual"),
+        (f"replace: all, residual: 0, {REST}", "residual"),
+        (f"replace: all, inconclusive: maybe, {REST}", "accept or refuse"),
+        (f"replace: all, reidentification: {{limit: 2}}, {REST}", "reidentification.limit"),
     ],
 )
 def test_a_contradiction_is_reported_with_its_location(text: str, said: str) -> None:
@@ -60,3 +64,17 @@ def test_only_settings_that_determine_the_release_are_in_its_digest() -> None:
     assert policy_digest(policy(f"replace: by-label, labels: [b, a], {REST.replace('./g', './h')}")) == digest
     assert policy_digest(policy(f"replace: by-label, labels: [a], {REST}")) != digest
     assert policy_digest(loads(HEAD, base=Path("/project"))) != digest
+
+
+def test_an_inconclusive_attack_is_refused_and_re_identification_unlimited_by_default() -> None:
+    section = policy(f"replace: all, {REST}").synthesize
+    assert section is not None
+    assert (section.residual, section.inconclusive, section.reidentification) == (0.001, "refuse", None)
+
+
+@pytest.mark.parametrize(
+    "setting", ["residual: 0.002", "inconclusive: accept", "reidentification: {limit: 0.05}"]
+)
+def test_what_the_gate_may_pass_is_in_the_digest(setting: str) -> None:
+    digest = policy_digest(policy(f"replace: all, {REST}"))
+    assert policy_digest(policy(f"replace: all, {setting}, {REST}")) != digest

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.policies.digest import policy_digest
@@ -60,7 +61,7 @@ options = st.builds(
 dicoms = st.builds(
     Dicom,
     options=options,
-    dates=st.builds(Dates, keep_weekday=st.booleans(), times=st.sampled_from(["keep", "remove"])),
+    dates=st.builds(Dates, keep_weekday=st.booleans(), times=st.sampled_from(["keep", "shift", "remove"])),
     attributes=st.dictionaries(masks, actions, max_size=4),
     safe_private=st.lists(private, max_size=2).map(tuple),
     limits=st.builds(Limits, depth=st.integers(1, 200), elements=st.integers(1, 10**9)),
@@ -193,3 +194,9 @@ def test_the_digest_is_the_same_in_another_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert done.stdout.strip() == policy_digest(example())
+
+
+def test_the_digest_covers_the_edition_of_the_standard(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = policy_digest(example())
+    monkeypatch.setattr("medsanitize.policies.digest.edition", lambda: "2024b")
+    assert policy_digest(example()) != before

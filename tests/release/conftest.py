@@ -66,8 +66,9 @@ def a_summary(**changes: Any) -> Summary:
         bytes=60,
         actions={"removed": 18},
         rules={"X:private": 18},
-        dropped={"duplicate-bytes": 1, "not-an-image": 1},
+        dropped={"duplicate-bytes": 1, "ignored:dicomdir": 1},
         quarantined={"truncated": 1},
+        edition="2026d",
         options=(("113100", "Basic Application Confidentiality Profile"),),
         gates=(
             GateSummary("residual identifiers", "passed", "None was found."),

@@ -21,6 +21,7 @@ from medsanitize.release.attestation import generate_signing_key, open_envelope,
 from medsanitize.release.build import write_evidence
 from medsanitize.release.checksums import read_checksums
 from medsanitize.release.manifest import count_patients, write_objects, write_patients
+from medsanitize.release.release_json import root_document
 from medsanitize.release.summary import Summary, SyntheticSummary
 
 Make = Callable[..., Any]
@@ -214,7 +215,8 @@ def test_attestation_is_an_in_toto_statement_in_dsse(written: Path, signing_key:
     }
     predicate = content["predicate"]
     assert predicate["policy"] == {"digest": {"sha256": "5a" * 32}, "preset": "ps3.15-basic"}
-    assert {"name": "overlap", "result": "not_run", "detail": ""} in predicate["gates"]
+    gate = {"name": "overlap", "result": "not_run", "detail": ""}
+    assert {**gate, "looked_at": None, "concerned": None, "unit": "objects"} in predicate["gates"]
 
 
 def test_pre_authentication_encoding_matches_the_published_example() -> None:
@@ -256,6 +258,15 @@ def test_an_unusable_signing_key_is_rejected_before_writing(
     with pytest.raises(KeyMaterialError):
         write_evidence(staged, summary(), signing_key=key)
     assert not (staged / "croissant.json").exists()
+
+
+def test_report_root_and_statement_name_the_edition_of_the_standard(written: Path, summary: Make) -> None:
+    root = json.loads(root_document(written, summary()))
+    statement = json.loads(
+        base64.b64decode(json.loads((written / "attestation.dsse.json").read_bytes())["payload"])
+    )
+    assert root["standard"] == statement["predicate"]["standard"] == {"PS3.15": "2026d"}
+    assert "DICOM PS3.15 2026d" in (written / "report.html").read_text()
 
 
 def test_evidence_contains_no_machine_names(written: Path, tmp_path: Path) -> None:

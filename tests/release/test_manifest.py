@@ -84,7 +84,7 @@ def test_the_file_states_versions_and_sorting(tmp_path: Path, make_row: Rows) ->
     assert {
         key: metadata.metadata[key] for key in (b"schema_version", b"policy_digest", b"tool_version")
     } == {
-        b"schema_version": b"4",
+        b"schema_version": b"5",
         b"policy_digest": b"d",
         b"tool_version": b"1",
     }

@@ -265,3 +265,14 @@ def test_tiles_are_added_to_an_existing_release(registry: Registry, publish_as: 
     registry.add(release, tiles=[b"t" * 32])
     hits = list(registry.lookup([("0" * 64, (b"t" * 32).hex())]))
     assert [hit.by for hit in hits] == ["pixels"]
+
+
+def test_digests_of_pixels_are_listed_once_without_those_of_left_out_releases(
+    registry: Registry, publish_as: Make
+) -> None:
+    registry.add(publish_as("ct", "1.0", [b"a", b"b"]))
+    registry.add(publish_as("mr", "1.0", [b"b", b"c"]))
+    digests = {one: bytes.fromhex(sha(b"pixels" + one)) for one in (b"a", b"b", b"c")}
+    assert list(registry.pixels()) == sorted(digests.values())
+    # What another release has as well stays.
+    assert list(registry.pixels(leave_out=["ct"])) == sorted((digests[b"b"], digests[b"c"]))

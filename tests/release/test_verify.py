@@ -231,3 +231,11 @@ def test_a_missing_release_or_key_is_a_usage_error(release: Path, tmp_path: Path
 def test_a_copy_with_other_timestamps_is_intact(release: Path, tmp_path: Path) -> None:
     shutil.copytree(release, tmp_path / "copy", copy_function=shutil.copyfile)
     assert verify_release(tmp_path / "copy", key=None).status == "intact"
+
+
+@pytest.mark.parametrize("told", [{"PS3.15": "Zorblat"}, {"PS3.15": "2026d", "x": "y"}, {}])
+def test_the_edition_of_the_standard_is_no_place_for_other_texts(release: Path, told: dict[str, str]) -> None:
+    root = json.loads((release / "RELEASE.json").read_bytes())
+    root = {name: value for name, value in root.items() if name != "digest"} | {"standard": told}
+    (release / "RELEASE.json").write_bytes(document_json(root | {"digest": self_digest(root)}))
+    assert ("RELEASE.json", "contradictory") in verify_release(release, key=None).problems

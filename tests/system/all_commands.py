@@ -52,6 +52,7 @@ def prepare(base: Path) -> None:
             label = ("clear", "effusion")[patient % 3 > 0]
             writer.writerow((row["file"], row["patient_id"], _SPLITS[patient % 4], label))
     table.unlink()
+    write_chests(base / "cohort", range(84), visits=(1, 1), size=48)
     for name, sections in (("local", {}), ("ray", {"engine": "{kind: ray, address: local}"}), ("spark", {})):
         folder = base / name
         for number in range(6):
@@ -83,15 +84,18 @@ def steps(base: Path, *, demo: bool) -> Iterator[Step]:
         f"audit {release} --policy {policy}",
         f"review {policy}",
         f"ledger {policy} --patients {base}/patients.csv",
-        f"index {elsewhere} --output {base}/index --workers 2",
+        f"identities {policy} --suspects {base}/suspects.csv",
+        f"index {elsewhere} --output {base}/index --kind radiograph --workers 2",
         f"overlap {release} {base}/index --output {base}/overlap",
         f"attack linkage {release} --background {release} --output {base}/linkage",
-        f"train retrieval {trained}/retrieval",
-        f"train verification {trained}/verification",
-        f"train classifier {trained}/classifier --class label",
+        f"attack embeddings --images {base}/cohort --labels {base}/cohort/labels.csv --kind radiograph",
+        f"train retrieval {trained}/retrieval --kind radiograph",
+        f"train verification {trained}/verification --kind radiograph",
+        f"train classifier {trained}/classifier --class label --kind radiograph",
         f"train generator {trained}/generator --class label",
-        f"evaluate {asked} --model {base}/retrieval --verifier {base}/verification --output {base}/evaluated",
-        f"synthesize {base}/generator {asked} --class label --verifier {base}/verification -n 8 --bound 0.2"
+        f"evaluate {asked} --kind radiograph --model {base}/retrieval --verifier {base}/verification"
+        f" --output {base}/evaluated",
+        f"synthesize {base}/generator {asked} --class label --verifier {base}/verification -n 8 --unvetted"
         f" --output {base}/synthetic",
         f"explain {image} --catalog {release} --all --output {base}/explained",
         f"run {base}/local/policy.yaml --workers 2",

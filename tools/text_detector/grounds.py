@@ -201,6 +201,32 @@ def _curve(rng: np.random.Generator, values: Values, ink: float) -> None:
     )
 
 
+def _traces(rng: np.random.Generator, values: Values, ink: float) -> None:
+    """Curves of a heart beat or of breath below each other, as an ECG is drawn."""
+    side, count = len(values), int(rng.integers(1, 5))
+    period, height = float(rng.uniform(20, 120)), float(rng.uniform(4, 40))
+    x = np.arange(int(rng.integers(0, side // 3)), side)
+    waves = [(rng.uniform(-1, 1), rng.uniform(0, 1), rng.uniform(0.01, 0.12)) for _ in range(5)]
+    thick, kind = int(rng.integers(1, 3)), (cv2.LINE_8, cv2.LINE_AA)[rng.integers(2)]
+    for base in rng.integers(side, size=count).tolist():
+        phase = (x / period + rng.random()) % 1
+        y = sum(size * np.exp(-(((phase - at) / wide) ** 2)) for size, at, wide in waves)
+        y = base - height * y + rng.normal(0, rng.uniform(0, 1), len(x))
+        cv2.polylines(values, [np.stack([x, y], 1).astype(np.int32)], False, ink, thick, kind)
+
+
+def _bars(rng: np.random.Generator, values: Values, ink: float) -> None:
+    """Groups of parallel bars of several widths, as test patterns have them."""
+    side, (top, left) = len(values), rng.integers(len(values) * 3 // 4, size=2).tolist()
+    for width in sorted(rng.integers(1, 9, size=int(rng.integers(1, 5))).tolist(), reverse=True):
+        length, count = int(rng.integers(6, 60)), int(rng.integers(2, 9))
+        for at in range(left, min(left + 2 * width * count, side), 2 * width):
+            values[top : top + length, at : at + width] = ink
+        left += 2 * width * count + int(rng.integers(4, 20))
+    if rng.random() < 0.5:
+        values[:] = values.T.copy()
+
+
 def _shapes(rng: np.random.Generator, values: Values, ink: float) -> None:
     side = len(values)
     for _ in range(int(rng.integers(1, 6))):
@@ -282,5 +308,6 @@ def _bones(rng: np.random.Generator, values: Values, ink: float) -> None:
 
 
 _DISTRACTORS: tuple[Callable[[np.random.Generator, Any, float], None], ...] = (
-    *(_ruler, _ruler, _curve, _curve, _shapes, _shapes, _dots, _grid, _wedge, _bones, _patches, _patches),
+    *(_ruler, _ruler, _curve, _curve, _traces, _shapes, _shapes, _dots, _grid, _wedge, _bars, _bones),
+    *(_patches, _patches),
 )

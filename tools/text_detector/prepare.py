@@ -2,9 +2,10 @@
 
     python -m medsanitize.tools.text_detector.prepare OUT FOLDER [FOLDER ...] [--half train|report]
 
-Reads DICOM, PNG and JPEG files. Files are divided by the digest of their names: half of them is for training,
-the other half for measuring. Text that OCR finds is marked, and is neither text nor
-ground in training.
+Reads DICOM, PNG, JPEG and NIfTI files. Files are divided by the digest of their names: half of them is for
+training, the other half for measuring; a NIfTI volume, of which there are few, is cut into slabs, which are
+divided in the same way. Text that OCR finds is marked, and is neither text nor ground in training. Slices of
+volumes and mosaics of slices have no text, whatever OCR sees in them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _SMALLEST = 64
 # Margin (pixels) around text of the image itself.
 _AROUND = 6
 _FRAMES = 2
+_VOLUMES = (".nii", ".nii.gz")
+# Slices of a slab of a volume, and tiles along a side of a mosaic.
+_SLAB, _TILES = 16, (2, 3, 4, 6)
+# Largest standard deviation of noise, as a part of the range of values.
+_NOISE = 0.06
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,15 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reader, seen = TextReader(), set()
     for folder in given.folders:
         for path in sorted(one for one in folder.rglob("*") if one.is_file()):
-            if half_of(path) != given.half:
+            is_volume = path.name.endswith(_VOLUMES)
+            if not is_volume and half_of(path) != given.half:
                 continue
-            for number, values in enumerate(gray_images(path)):
+            images = volume_images(path, given.half) if is_volume else gray_images(path)
+            for number, values in enumerate(images):
                 digest = hashlib.sha256(values.tobytes()).hexdigest()[:16]
                 if digest in seen:
                     continue
                 seen.add(digest)
                 name = f"{path.stem[:40]}-{number}-{digest}.npz"
-                np.savez_compressed(given.out / name, values=values, unknown=own_text(reader, values))
+                unknown = np.zeros(values.shape, bool) if is_volume else own_text(reader, values)
+                np.savez_compressed(given.out / name, values=values, unknown=unknown)
     print(len(seen))
     return 0
 
@@ -85,6 +94,43 @@ def _dicom_frames(path: Path) -> Iterator[Values]:
     pixels = pixels.reshape(-1, *pixels.shape[-2:])
     step = max(1, len(pixels) // _FRAMES)
     yield from pixels[::step][:_FRAMES]
+
+
+def volume_images(path: Path, half: str) -> Iterator[Values]:
+    """Yield a slice and a mosaic, with noise, of each slab of a NIfTI volume that belongs to a half."""
+    import nibabel  # installed for training only
+
+    volume = np.asarray(nibabel.load(path).dataobj, np.float32)
+    volume = volume.reshape(*volume.shape[:3], -1)[..., 0]
+    rng = np.random.default_rng(0)
+    for axis in range(3):
+        slices = np.moveaxis(volume, axis, 0)
+        for first in range(0, len(slices), _SLAB):
+            if half_of(Path(f"{path.name}-{axis}-{first}")) != half:
+                continue
+            slab = [one for one in slices[first : first + _SLAB] if np.ptp(one) > 0]
+            if len(slab) < _SLAB // 2 or min(slab[0].shape) < _SMALLEST // 2:
+                continue
+            if min(slab[0].shape) >= _SMALLEST:
+                yield _with_noise(rng, slab[len(slab) // 2])
+            yield _with_noise(rng, _mosaic(rng, slab))
+
+
+def _mosaic(rng: np.random.Generator, slab: list[Values]) -> Values:
+    """Slices beside and below each other, as scanners store them."""
+    tiles, reduced = int(rng.choice(_TILES)), int(rng.integers(1, 4))
+    chosen = [slab[int(at)][::reduced, ::reduced] for at in rng.integers(len(slab), size=tiles * tiles)]
+    rows = [np.hstack(chosen[at : at + tiles]) for at in range(0, len(chosen), tiles)]
+    return np.vstack(rows)[:_LARGEST, :_LARGEST]
+
+
+def _with_noise(rng: np.random.Generator, values: Values) -> Values:
+    """Add the noise of a magnitude image (a Rice distribution) and round to stored values of 12 bits."""
+    low, span = float(values.min()), float(np.ptp(values))
+    deviation = float(rng.uniform(0, _NOISE))
+    first, second = rng.normal(0, deviation, (2, *values.shape))
+    noisy = np.hypot((values - low) / span + first, second)
+    return np.ascontiguousarray(np.round(noisy * rng.uniform(200, 4095)), np.float32)
 
 
 def own_text(reader: TextReader, values: Values) -> Mask:

@@ -25,6 +25,8 @@ CELL = 4
 """Side of the cells (pixels) for which the network predicts text."""
 # Sizes of fonts (pixels): of all lines, and those that the network must find at this resolution.
 _SIZES, _FOUND = (6, 56), (7, 34)
+# Sizes of small letters, and the part of the lines that have them: their few pixels are the hardest to tell.
+_SMALL_SIZES, _SMALL = (7, 12), 0.3
 # Part of a cell that text covers from which the cell must be found; any part below it is not judged.
 _COVERED = 0.25
 # Least contrast of ink, in deviations of the fine detail of its ground, and in stored values.
@@ -67,7 +69,7 @@ def _sample(rng: np.random.Generator, images: list[Ground], fonts: list[Font]) -
         lines = 0
     for _ in range(lines):
         path, line = random_line(rng, fonts)
-        size = int(np.exp(rng.uniform(*np.log(_SIZES))))
+        size = int(np.exp(rng.uniform(*np.log(_SMALL_SIZES if rng.random() < _SMALL else _SIZES))))
         faint |= _draw(rng, path, line, size, values, text, unknown, taken)
     return _finished(rng, values, text, unknown, compressed=rng.random() < 0.3 and not faint)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import tee
 from operator import itemgetter
 from pathlib import Path
@@ -151,6 +151,18 @@ def audit_release(
     )
     ordered = sorted(set(findings), key=lambda pair: (pair[0], pair[1].location, pair[1].rule))
     return ReleaseAudit(len(listed), others, len(sample), identifiers, tuple(ordered))
+
+
+def without_findings(audit: ReleaseAudit, known: Collection[tuple[str, str, str]]) -> ReleaseAudit:
+    """Return an audit without some findings, each given by path, location and rule."""
+    left = tuple(
+        (path, finding)
+        for path, finding in audit.findings
+        if (path, finding.location, finding.rule) not in known
+    )
+    flagged = any(finding.rule in _KNOWN_RULES for _, finding in left)
+    passed = audit.identifiers is CheckResult.FLAGGED and not flagged
+    return replace(audit, findings=left, identifiers=CheckResult.PASSED if passed else audit.identifiers)
 
 
 # Rules of the identifier search; all others are about structure.

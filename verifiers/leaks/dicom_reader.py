@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import IntegrityError
+from medsanitize.policies.tables.standard import table_vrs
 
 DEFLATED: Final = "1.2.840.10008.1.2.1.99"
 IMPLICIT_LITTLE: Final = "1.2.840.10008.1.2"
@@ -192,10 +193,11 @@ def _inflate(raw: Buffer, start: int, limit: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _dictionary() -> dict[int, bytes]:
-    """VRs of PS3.6, for implicit VR."""
+    """VRs of PS3.6, for implicit VR; those of newer attributes are in Table E.1-1 (PS3.15)."""
     from pydicom._dicom_dict import DicomDictionary
 
-    return {tag: entry[0][:2].encode("ascii") for tag, entry in DicomDictionary.items()}
+    known = {tag: entry[0][:2].encode("ascii") for tag, entry in DicomDictionary.items()}
+    return {tag: vr.encode("ascii") for tag, vr in table_vrs().items()} | known
 
 
 def implicit_vr(tag: int) -> bytes:

@@ -25,7 +25,7 @@ MIN_ID: Final = 6
 MIN_NAME: Final = 5
 MIN_SINGLE_NAME: Final = 8
 MIN_DISTINCT: Final = 3
-"""Names with fewer distinct letters occur in uniform pixels."""
+"""Values with fewer distinct letters or digits occur in uniform pixels."""
 MIN_PHONE: Final = 7
 MIN_PHRASE: Final = 8
 
@@ -166,5 +166,6 @@ def _phrases(value: str, vocabulary: frozenset[str]) -> Iterator[str]:
     tokens = words(value)
     if all(token in vocabulary or len(token) < 3 for token in tokens):
         return
-    if len(normalize(value.encode("utf-8", "replace"))) >= MIN_PHRASE:
+    common = len(set("".join(tokens))) < (MIN_DISTINCT if value.isascii() else 2)
+    if len(normalize(value.encode("utf-8", "replace"))) >= MIN_PHRASE and not common:
         yield value

@@ -5,16 +5,16 @@ A hit prevents publication, so only distinctive patterns are searched
 leaks:
 
 * An ID or phone number must be a separate word (no adjacent letter or digit) unless it has 12 characters. One
-of only
-  digits must not be part of a decimal number, and is ignored in numbers, times and dates.
-* A name of fewer than 9 letters must have no adjacent letter; one of fewer than 3 distinct letters is not
-searched. * In native pixels and other binary values, bytes of smooth images resemble letters: a hit there
-needs at least 9
-  characters, all upper case, all lower case or capitalized. In compressed pixels it needs 7.
+  of only digits must not be part of a decimal number, and is ignored in numbers, times and dates.
+* A name of fewer than 9 letters must have no adjacent letter.
+* In native pixels and other binary values, bytes of smooth images resemble letters: a hit there needs at
+  least 9 characters, all upper case, all lower case or capitalized. In compressed pixels it needs 7. In a
+  large run, a short value needs more (`medsanitize.verifiers.leaks.chance`).
 * Words of the DICOM vocabulary are not identifiers, unless combined with another word.
+* A value that says nothing, such as ``XXXXXXXX``, is searched nowhere.
 
 The number of values that are not searched because they are short or common is in
-``IdentifierSearch.not_searched``, by category.
+``IdentifierSearch.not_searched``, by category; ``IdentifierSearch.saying_nothing`` counts the others.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from medsanitize.sanitize.context import KnownValue
+from medsanitize.verifiers.leaks.chance import ChanceLimit, hit_bits, says_nothing
 from medsanitize.verifiers.leaks.identifier_encodings import DELETED, normalize, spellings
-from medsanitize.verifiers.leaks.prefilter import byte_table, candidate_runs
+from medsanitize.verifiers.leaks.prefilter import MIN_RUN, byte_table, candidate_runs
 
 # Construction memory grows with the patterns of one automaton, search time with the number of automata.
 PATTERNS_PER_AUTOMATON: Final = 50_000
@@ -60,6 +61,11 @@ _MAX_PIECES: Final = 256
 _UNFILTERED_CHUNKS: Final = 32
 """Number of chunks searched without prefilter after one of which it kept too much."""
 _DIGIT_SEPARATORS: Final = b" -/()"
+ASSUMED_SIZE: Final = 10_000_000_000
+"""Bytes of a run whose size is not known."""
+_LEAST_IN_NATIVE: Final = MIN_RUN
+# Compressed data has no runs of similar bytes, so shorter values are unlikely by chance.
+_LEAST_IN_COMPRESSED: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,10 @@ class IdentifierSearch:
         Folded words that are not identifiers by themselves.
     not_searched : dict of str to int
         Number of distinct values by category that are too short or too common to be searched.
+    saying_nothing : int
+        Number of distinct values that say nothing and are not searched at all.
+    limit : ChanceLimit
+        How many bits a hit in image data needs.
     """
 
     def __init__(
@@ -96,6 +106,8 @@ class IdentifierSearch:
         heads: frozenset[bytes],
         vocabulary: frozenset[str],
         not_searched: dict[str, int],
+        saying_nothing: int = 0,
+        size: int = ASSUMED_SIZE,
     ) -> None:
         import numpy as np
 
@@ -103,8 +115,10 @@ class IdentifierSearch:
             patterns.setdefault(head, _RULES.index("uid"))
         self.vocabulary = vocabulary
         self.not_searched = not_searched
+        self.saying_nothing = saying_nothing
         self.matchers: dict[frozenset[KnownValue], Any] = {}
         self._patterns = sorted(patterns)
+        self.limit = ChanceLimit(len(self._patterns), size)
         self._rules = bytes(patterns[pattern] for pattern in self._patterns)
         np.frombuffer(uids, np.uint64).sort()  # in place: a list of integers takes ten times the memory
         self._uids = uids
@@ -151,6 +165,31 @@ class IdentifierSearch:
                 elif not self._could_stand_in(pieces, table):
                     continue
             yield from self._in_chunk(chunk, begin)
+
+    def counts_in_image(
+        self, buffer: bytes | mmap.mmap, hit: IdentifierHit, low: int, high: int, *, native: bool
+    ) -> bool:
+        """Whether a hit in the image data ``buffer[low:high]`` is too unlikely to be chance.
+
+        Parameters
+        ----------
+        buffer : bytes or mmap
+            The searched bytes.
+        hit : IdentifierHit
+            A hit in them.
+        low, high : int
+            Range of the image data.
+        native : bool
+            Whether its samples are uncompressed, or compressed by run lengths.
+        """
+        if hit.rule == "uid":
+            return True
+        if hit.length < (_LEAST_IN_NATIVE if native else _LEAST_IN_COMPRESSED) or not hit.one_case:
+            return False
+        bits = hit_bits(
+            buffer, hit.start, hit.end, native=native, bounds=(low, high), vocabulary=self.vocabulary
+        )
+        return bits >= self.limit.bits
 
     def _could_stand_in(self, pieces: Iterable[bytes], table: bytes) -> bool:
         """Whether a value can occur in the pieces that the prefilter kept."""
@@ -271,7 +310,9 @@ class IdentifierSearch:
 
 
 def build_identifier_search(
-    known_by_all: Iterable[KnownValue], vocabulary: frozenset[str] = frozenset()
+    known_by_all: Iterable[KnownValue],
+    vocabulary: frozenset[str] = frozenset(),
+    size: int = ASSUMED_SIZE,
 ) -> IdentifierSearch:
     """Build the run-wide search.
 
@@ -285,6 +326,8 @@ def build_identifier_search(
         Identifiers of all patients and studies; consumed once, may repeat.
     vocabulary : frozenset of str
         Words that are common in DICOM, in lower case without accents.
+    size : int
+        Bytes that the run searches.
 
     Returns
     -------
@@ -295,6 +338,7 @@ def build_identifier_search(
     uids = array("Q")
     heads: set[bytes] = set()
     skipped: dict[str, set[int]] = {}
+    empty: set[int] = set()
     for known in known_by_all:
         # Almost any date is the date of some patient; they are searched only in objects of their own patient.
         if known.category == "date":
@@ -306,6 +350,10 @@ def build_identifier_search(
                 # All UUID-derived UIDs share one head: 12 characters would add a pattern for each of them.
                 heads.add(b"2.25." if raw.startswith(b"2.25.") else raw[:_HEAD])
             continue
+        if says_nothing(known.value):
+            if known.value.strip(" ^=\0"):
+                empty.add(_digest(known.value.encode("utf-8", "replace")))
+            continue
         rule = _RULES.index(known.category if known.category in _RULES else "text")
         found = spellings(known, vocabulary)
         for pattern in found:
@@ -315,7 +363,8 @@ def build_identifier_search(
     # Shorter heads are fewer: most UIDs of an archive share a root.
     short = heads if len(heads) <= _MANY_HEADS else {head[: _HEAD // 2] for head in heads}
     counts = Counter({category: len(values) for category, values in skipped.items()})
-    return IdentifierSearch(patterns, uids, frozenset(short), vocabulary, dict(sorted(counts.items())))
+    told = dict(sorted(counts.items()))
+    return IdentifierSearch(patterns, uids, frozenset(short), vocabulary, told, len(empty), size)
 
 
 def stands_alone(buffer: bytes | mmap.mmap, hit: IdentifierHit, low: int, high: int) -> bool:
@@ -356,10 +405,11 @@ def _decimal(neighbors: bytes) -> bool:
 
 
 def is_registered(uid: str) -> bool:
-    """Whether the standard registers ``uid`` (PS3.6 annex A)."""
+    """Whether the standard registers ``uid`` (PS3.6 annex A), or it is a documented private SOP class."""
+    from medsanitize.policies.tables.standard import private_sop_classes
     from pydicom._uid_dict import UID_dictionary
 
-    return uid in UID_dictionary
+    return uid in UID_dictionary or uid in private_sop_classes()
 
 
 def _chunks(buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -5,7 +5,9 @@ them counts: name tokens of 3 letters (2 in scripts whose letters are words), ID
 characters, phrases of 6, and dates in several notations; as separate words, ignoring case and accents. To
 avoid false alarms, which would prevent publication, these are not counted:
 
-* particles, titles and placeholders for a missing name (van, Mrs, UNKNOWN); * a name token that is DICOM
+* particles, titles and placeholders for a missing name (van, Mrs, UNKNOWN), and values that say nothing
+  (`XXXXXXXX`);
+* a name token that is DICOM
 vocabulary (a patient called Head) in attributes whose values the standard defines: CS
   values, code meanings, coding scheme names, the manufacturer and the de-identification attributes. In all
   other attributes it counts, since it may mean the patient;
@@ -24,6 +26,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick, Implementation
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.text.stop_words import NOT_NAMES, PARTICLES
+from medsanitize.verifiers.leaks.chance import says_nothing
 from medsanitize.verifiers.leaks.dicom_reader import Parsed
 from medsanitize.verifiers.leaks.identifier_encodings import fold, is_date, words
 
@@ -97,6 +100,8 @@ def build_patient_search(
         tokens: dict[str, tuple[str, str]] = {}
         # Sorted: a token of two values gets the same category in every run.
         for known in sorted(key, key=lambda known: (known.category, known.value)):
+            if says_nothing(known.value):
+                continue
             for token in _tokens(known, vocabulary):
                 tokens.setdefault(token, (known.category, known.value.strip()[:8]))
         found = PatientSearch(

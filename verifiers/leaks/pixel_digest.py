@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.verifiers.leaks.dicom_conformance import NATIVE
 from medsanitize.verifiers.leaks.dicom_reader import PIXEL_DATA, MalformedFile, Parsed, read
+from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +89,7 @@ def pixel_digest(source: Path | bytes | Parsed) -> str | None:
             return None
         if parsed.transfer_syntax in NATIVE:
             return _native(parsed, shape, place)
-        return _decoded(source, parsed, shape)
+        return _decoded(source, parsed, shape, place)
     except (MalformedFile, struct.error, *_UNDECODABLE):
         return None
 
@@ -207,17 +208,21 @@ def _reordered(parsed: Parsed, shape: _Shape, start: int, word: int, swapped: bo
     return str(digest.hexdigest())
 
 
-def _decoded(source: Path | bytes | Parsed, parsed: Parsed, shape: _Shape) -> str | None:
+def _decoded(source: Path | bytes | Parsed, parsed: Parsed, shape: _Shape, place: int) -> str | None:
     """Decode frame by frame, without color conversion, and hash the samples."""
     from pydicom.pixels.utils import iter_pixels
 
     if shape.size // max(1, shape.frames) > _MAX_FRAME_BYTES:
         return None
+    at = parsed.elements[place][2]
+    plugin = decoding_plugin(
+        parsed.transfer_syntax, shape.bits, bytes(parsed.buffer[at : at + FRAME_HEADER_BYTES])
+    )
     digest, frames = shape.digest(), 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opened = source if isinstance(source, Path) else BytesIO(bytes(parsed.raw))
-        for frame in iter_pixels(opened, raw=True):
+        for frame in iter_pixels(opened, raw=True, decoding_plugin=plugin):
             expected = (shape.rows, shape.columns) + ((shape.samples,) if shape.samples > 1 else ())
             if frame.shape != expected:
                 return None

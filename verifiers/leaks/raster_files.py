@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from medsanitize.release.multi_file_objects import parts_digest
 from medsanitize.sanitize.result import FilePart, Finding
-from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, stands_alone
+from medsanitize.verifiers.leaks.identifier_search import IdentifierHit, IdentifierSearch, stands_alone
 
 STRUCTURE: Final = Finding("file", "audit:structure")
 SUFFIXES: Final = frozenset([".png", ".jpg", ".tif"])
@@ -40,7 +40,10 @@ _ONLY_ORIENTATION: Final = re.compile(
 )
 # Members of the JSON file of a synthetic image.
 _SAID_BESIDE: Final = frozenset(
-    ["synthetic", "class", "description", "model_sha256", "gate", "match_bound", "software"]
+    [
+        *("synthetic", "class", "vetted", "description", "model_sha256", "gate"),
+        *("match_bound", "residual_bound", "software"),
+    ]
 )
 # DHT, DQT and DRI; baseline, extended and progressive frames.
 _TABLES: Final = frozenset([0xC4, 0xDB, 0xDD])
@@ -118,7 +121,7 @@ def audit_picture(data: bytes, suffix: str, search: IdentifierSearch) -> tuple[F
     # Any error on malformed structure is a finding; it must not end the audit.
     except (_Unsound, KeyError, IndexError, ValueError, struct.error, zlib.error):
         findings.add(STRUCTURE)
-    findings.update(_known(data, search))
+    findings.update(Finding("pixels", f"audit:{hit.rule}") for hit in picture_hits(data, suffix, search))
     return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
@@ -142,12 +145,15 @@ def _sidecar_findings(
             yield Finding("file", f"audit:{hit.rule}")
 
 
-def _known(data: bytes, search: IdentifierSearch) -> Iterator[Finding]:
-    """Yield identifiers, except short ones: pixels contain bytes that resemble letters by chance."""
+def picture_hits(data: bytes, suffix: str, search: IdentifierSearch) -> Iterator[IdentifierHit]:
+    """Yield hits in the bytes of a picture, except those that pixels contain by chance."""
+    native = suffix == ".tif"
     for hit in search.hits(data):
-        likely = hit.rule == "uid" or (hit.length >= _LEAST_IN_PICTURE and hit.one_case)
-        if likely and stands_alone(data, hit, 0, len(data)):
-            yield Finding("pixels", f"audit:{hit.rule}")
+        if (hit.rule == "uid" or hit.length >= _LEAST_IN_PICTURE) and (
+            stands_alone(data, hit, 0, len(data))
+            and search.counts_in_image(data, hit, 0, len(data), native=native)
+        ):
+            yield hit
 
 
 def _require(sound: bool) -> None:

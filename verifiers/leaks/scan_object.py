@@ -42,7 +42,6 @@ from medsanitize.verifiers.leaks.identifier_search import (
     stands_alone,
 )
 from medsanitize.verifiers.leaks.patient_search import build_patient_search, search_texts
-from medsanitize.verifiers.leaks.prefilter import MIN_RUN
 
 __all__ = ["Expected", "IdentifierSearch", "audit_file", "audit_object", "audit_parsed"]
 
@@ -50,12 +49,13 @@ _BINARY: Final = frozenset(
     [b"OB", b"OW", b"OD", b"OF", b"OL", b"OV", b"US", b"SS", b"FL", b"FD", b"UL", b"SL"]
 )
 _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
-_LEAST_IN_NATIVE: Final = MIN_RUN
-# Compressed data has no runs of similar bytes, so shorter values are unlikely by chance.
-_LEAST_IN_COMPRESSED: Final = 7
 # Sizes and counts in evidence files are numbers, too.
 _LEAST_DIGITS_IN_EVIDENCE: Final = 8
 _PIXEL_GROUP: Final = 0x7FE0
+_NO_IMAGE: Final = 256
+_RUN_LENGTHS: Final = "1.2.840.10008.1.2.5"
+PIXELS: Final = "pixels"
+"""Location of a hit in the image data of an object."""
 
 
 def audit_object(
@@ -100,21 +100,40 @@ def audit_parsed(
         pseudonym = (expected.pseudonym or "").encode("utf-8")
         for index, category in search_texts(parsed, texts, known, pseudonym, expected.allowed_dates):
             findings.add(Finding(parsed.path(index), f"audit:{category}"))
-    findings.update(_search_bytes(parsed, search, expected))
+    findings.update(
+        Finding(location, f"audit:{hit.rule}") for location, _, hit in located_hits(parsed, search, expected)
+    )
     return tuple(sorted(findings, key=lambda finding: (finding.location, finding.rule)))
 
 
-def _search_bytes(parsed: Parsed, search: IdentifierSearch, expected: Expected) -> Iterator[Finding]:
+def located_hits(
+    parsed: Parsed, search: IdentifierSearch, expected: Expected
+) -> Iterator[tuple[str, bytes | mmap.mmap, IdentifierHit]]:
+    """Yield the location of every hit that is no coincidence, the bytes that were searched, and the hit.
+
+    Parameters
+    ----------
+    parsed : Parsed
+        The object.
+    search : IdentifierSearch
+        The run-wide search.
+    expected : Expected
+        What the object is checked against.
+    """
     hits = list(_hits(parsed, search))
     if hits:
-        innermost = _Locations(parsed)
+        innermost = _Locations(parsed, search)
         for hit in hits:
             location = innermost.of(hit, expected)
             if location is not None:
-                yield Finding(location, f"audit:{hit.rule}")
+                yield location, parsed.buffer, hit
     # The deflated bytes too: an identifier in them is not one of the dataset.
     if parsed.transfer_syntax == DEFLATED:
-        yield from audit_bytes(parsed.raw, search)
+        size = len(parsed.raw)
+        for hit in search.hits(parsed.raw):
+            counts = search.counts_in_image(parsed.raw, hit, 0, size, native=False)
+            if counts and stands_alone(parsed.raw, hit, 0, size):
+                yield "file", parsed.raw, hit
 
 
 def _hits(parsed: Parsed, search: IdentifierSearch) -> Iterator[IdentifierHit]:
@@ -143,8 +162,10 @@ def _large_samples(parsed: Parsed) -> tuple[int, int] | None:
 class _Locations:
     """Finds the innermost element that contains a hit; built only if there is a hit."""
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed, search: IdentifierSearch) -> None:
         self.parsed = parsed
+        self.search = search
+        self.packed = parsed.transfer_syntax not in NATIVE
         self.starts = [element[2] for element in parsed.elements]
 
     def of(self, hit: IdentifierHit, expected: Expected) -> str | None:
@@ -164,19 +185,19 @@ class _Locations:
             return None
         if hit.digits and vr in _NUMERIC:
             return None
-        if vr in _BINARY and tag >> 16 == _PIXEL_GROUP and parsed.transfer_syntax not in NATIVE:
-            if hit.length < _LEAST_IN_COMPRESSED or not hit.one_case:
-                return None
+        pixels = tag >> 16 == _PIXEL_GROUP
         # Binary values of up to 256 bytes are no images: every hit counts.
-        elif vr in _BINARY and (hit.length < _LEAST_IN_NATIVE or not hit.one_case) and end - start > 256:
-            return None
+        if vr in _BINARY and (end - start > _NO_IMAGE or (pixels and self.packed)):
+            native = not (pixels and self.packed) or parsed.transfer_syntax == _RUN_LENGTHS
+            if not self.search.counts_in_image(parsed.buffer, hit, start, end, native=native):
+                return None
         if not stands_alone(parsed.buffer, hit, start, end):
             return None
         if expected.pseudonym and parsed.buffer[start:end].rstrip(b" \0") == expected.pseudonym.encode(
             "utf-8"
         ):
             return None
-        return "pixels" if tag >> 16 == _PIXEL_GROUP else parsed.path(index)
+        return PIXELS if pixels else parsed.path(index)
 
 
 def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:

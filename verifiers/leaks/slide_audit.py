@@ -159,7 +159,7 @@ def _in_bytes(
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             one = SinglePassReader(data, tiles.base)
             gaps = _gaps(tiles.every, len(data))
-            yield from _known(data, gaps, chain(_outside(data, gaps, extended), one.hits(extended)))
+            yield from _known(data, gaps, chain(_outside(data, gaps, extended), one.hits(extended)), extended)
             sums[path] = one.sha256
             joined.append(one.tiles)
             yield from _search(data, tiles, tokens, metadata=staged.metadata)
@@ -271,7 +271,7 @@ def _outside(
 
 
 def _known(
-    data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[IdentifierHit]
+    data: mmap.mmap, gaps: Sequence[tuple[int, int]], hits: Iterable[IdentifierHit], search: IdentifierSearch
 ) -> Iterator[Finding]:
     """Yield findings for hits; in tiles, only for those that are unlikely by chance."""
     from bisect import bisect_right
@@ -283,7 +283,9 @@ def _known(
             continue
         number = bisect_right(starts, hit.start) - 1
         inside = number < 0 or hit.start >= gaps[number][1]
-        if inside and hit.rule != "uid" and (hit.length < MIN_RUN or not hit.one_case):
+        if inside and hit.rule != "uid" and hit.length < MIN_RUN:
+            continue
+        if inside and not search.counts_in_image(data, hit, 0, len(data), native=False):
             continue
         if stands_alone(data, hit, 0, len(data)):
             yield Finding("tiles" if inside else "description", f"audit:{hit.rule}")

@@ -17,10 +17,11 @@ from medsanitize.verifiers.leaks.slide_single_pass import NO_HEAD, SCAN, head_of
 Tokens = frozenset[bytes]
 """Potentially identifying words of the source, in lower case."""
 
-# Namespaces and processing parameters of formats, which contain dates or long numbers but identify nothing.
+# Namespaces, colors and processing parameters, which contain dates or long numbers but identify nothing.
 _FORMULAS: Final = re.compile(
     rb"http://www\.leica-microsystems\.com/scn/\d{4}/\d\d/\d\d"
     rb"|tiff-useBigTIFF=\d-useRgb=\d-levels=[\d,.]{1,120}-processing=\d(?:-q\d{1,3})?"
+    rb"|<Color>#[0-9A-Fa-f]{6,8}</Color>"
     rb"|http://www\.openmicroscopy\.org/Schemas/OME/\d{4}-\d\d|http://www\.w3\.org/2001/XMLSchema-instance"
 )
 _DATE: Final = re.compile(
@@ -68,10 +69,10 @@ _UTF16_RUN: Final = re.compile(rb"(?:[\x20-\x7e]\0){6,}")
 _WORD: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.@-]{5,79}")
 _COMMON_WORD: Final = re.compile(
     rb"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|\d+\.\d*|\d+x\d+|(?:19|20)\d\d"
-    rb"|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|c\d{4,5}-\d\d",
+    rb"|(?:gray|bgra?)\d{1,3}(?:complex)?(?:float)?|[a-z]+(?:_[a-z0-9]+)+|data\d{4}\.dat|c\d{4,5}-\d\d",
     re.IGNORECASE,
 )
-"""Measures, keys of INI and XML files, names of files within a slide, scanner models."""
+"""Measures, pixel types, keys of INI and XML files, names of files within a slide, scanner models."""
 _COMPACT_DATE: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 # Bounds on decompression, against small files that expand without limit.
 _MOST_INFLATED: Final = 1 << 20

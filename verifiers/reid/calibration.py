@@ -77,7 +77,8 @@ class Calibration:
     Attributes
     ----------
     genuine
-        Lowest score within each patient with at least two images, ascending.
+        Lowest score within each patient with at least two images, ascending; empty only in a calibration by
+        `calibrate_strangers`.
     disjoint
         Highest score of pairs of patients, ascending; no patient is in two of these pairs.
     curve
@@ -103,7 +104,10 @@ class Calibration:
         return OperatingPoint(
             threshold,
             false_match=_rate(reached / self.pairs, matched, len(self.disjoint)),
-            false_non_match=_rate(missed / len(self.genuine), missed, len(self.genuine)),
+            # Without a patient with two images nothing bounds the false non-match rate: it may be 1.
+            false_non_match=_rate(
+                missed / len(self.genuine) if self.genuine else 1.0, missed, len(self.genuine)
+            ),
         )
 
     def for_false_match(self, target: float) -> OperatingPoint:
@@ -189,6 +193,44 @@ def calibrate(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -
     UsageError
         If no patient has two images, there is only one patient, or a score is not finite.
     """
+    found = _by_patient(scores, first, second)
+    return calibrate_patients(
+        found.genuine, found.impostor, found.first, found.second, patients=found.patients
+    )
+
+
+def calibrate_strangers(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> Calibration:
+    """Calibrate as `calibrate` does, also where every patient has one image: ``genuine`` is then empty.
+
+    Raises
+    ------
+    UsageError
+        If there is only one patient, or a score is not finite.
+    """
+    import numpy as np
+
+    found = _by_patient(scores, first, second)
+    if len(found.genuine):
+        return calibrate(scores, first, second)
+    stand_in = np.zeros(1)
+    return replace(
+        calibrate_patients(stand_in, found.impostor, found.first, found.second, patients=found.patients),
+        genuine=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PatientScores:
+    """One score per patient and per pair of patients; see `calibrate_patients`."""
+
+    genuine: NDArray[np.float64]
+    impostor: NDArray[np.float64]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    patients: int
+
+
+def _by_patient(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> _PatientScores:
     import numpy as np
 
     scores = np.asarray(scores, dtype=np.float64)
@@ -202,9 +244,7 @@ def calibrate(scores: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -
     ends = np.r_[begins[1:], len(scores)] - 1 if len(scores) else order
     same = low[begins] == high[begins]
     between = ends[~same]
-    return calibrate_patients(
-        scores[begins[same]], scores[between], low[between], high[between], patients=len(names)
-    )
+    return _PatientScores(scores[begins[same]], scores[between], low[between], high[between], len(names))
 
 
 def calibrate_patients(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.images.kinds import kind_named, kind_of_view
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +41,10 @@ class LabelColumns:
         ViewPosition; the column is optional.
     offset_days
         Days since a fixed day, which may differ between patients; the column and its values are optional.
+    kind
+        Kind of the image, as `medsanitize.verifiers.reid.images.image.Modality`; the column is optional.
+    series
+        Series of a slice, such as of CT; the column is optional.
     """
 
     file: str = "file"
@@ -46,6 +52,8 @@ class LabelColumns:
     split: str = "split"
     view: str = "view"
     offset_days: str = "offset_days"
+    kind: str = "kind"
+    series: str = "series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class Labels:
         The other columns of the table (``finding``, ...), one text per image.
     excluded
         Number of rows of the split that are left out, by reason.
+    kinds, series
+        What the table states of each image: None and empty where it does not.
     """
 
     paths: tuple[Path, ...]
@@ -70,9 +80,22 @@ class Labels:
     offset_days: NDArray[np.float64]
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     excluded: Mapping[str, int] = field(default_factory=dict)
+    kinds: tuple[Modality | None, ...] = ()
+    series: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A table without these columns states nothing.
+        if not self.kinds:
+            object.__setattr__(self, "kinds", (None,) * len(self.paths))
+        if not self.series:
+            object.__setattr__(self, "series", ("",) * len(self.paths))
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def of_kind(self, kind: Modality | None) -> Labels:
+        """Return the rows with the kind that a command states, where the table states none."""
+        return replace(self, kinds=tuple(one or kind for one in self.kinds))
 
     def keep(self, places: NDArray[np.intp], excluded: Mapping[str, int] | None = None) -> Labels:
         """Select rows, and add ``excluded`` to the counts of those left out.
@@ -92,6 +115,8 @@ class Labels:
             offset_days=self.offset_days[places],
             extra={name: tuple(values[place] for place in chosen) for name, values in self.extra.items()},
             excluded=dict(sorted((Counter(self.excluded) + Counter(excluded or {})).items())),
+            kinds=tuple(self.kinds[place] for place in chosen),
+            series=tuple(self.series[place] for place in chosen),
         )
 
 
@@ -177,6 +202,7 @@ def _labels(
     absent = [""] * len(next(iter(texts.values())))
     days = texts.get(columns.offset_days, absent)
     views = texts.get(columns.view, absent)
+    kinds, series = (texts.get(name, absent) for name in (columns.kind, columns.series))
     return Labels(
         paths=tuple(found),
         patients=tuple(texts[columns.patient_id][row] for row in rows),
@@ -187,6 +213,8 @@ def _labels(
             name: tuple(values[row] for row in rows) for name, values in texts.items() if name not in known
         },
         excluded=dict(sorted(excluded.items())),
+        kinds=tuple(kind_named(kinds[row]) or kind_of_view(views[row]) for row in rows),
+        series=tuple(series[row] for row in rows),
     )
 
 

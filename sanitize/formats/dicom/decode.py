@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from medsanitize.sanitize.formats.dicom import native
+from medsanitize.sanitize.formats.dicom.codecs import LOSSLESS, CodeStream, encode_lossless_jpeg
+from medsanitize.sanitize.formats.dicom.decoder_process import decode_apart
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.transfer_syntax import TransferSyntax
 from medsanitize.sanitize.formats.frame_header import FrameHeader, read_frame_header
@@ -24,7 +26,6 @@ JPEG_LOSSLESS = (_PREFIX + "4.57", _PREFIX + "4.70")
 # Encapsulated syntaxes whose frames are decoded, changed and encoded again without loss.
 _REVERSIBLE = frozenset([_PREFIX + "5", _PREFIX + "8.1", _PREFIX + "4.80", _PREFIX + "4.90", *JPEG_LOSSLESS])
 _DCT = frozenset([0xC0, 0xC1, 0xC2])
-_LOSSLESS = 0xC3
 # What the codecs raise for malformed input; MemoryError and others must not become a quarantine.
 _ERRORS = (
     ArithmeticError,
@@ -139,17 +140,14 @@ def _plain(frame: bytes, syntax: TransferSyntax, geometry: Geometry) -> Samples:
 
 
 def _stream(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> Samples:
-    if syntax.codec == "jpeg2000":
-        from openjpeg.utils import decode as decode_stream
-
-        return np.asarray(decode_stream(frame))
-    if syntax.codec == "jpeg-ls":
-        return _jpeg_ls(frame, geometry, stated)
-    if stated.process in _DCT and stated.bits == 8:
+    lossy = syntax.codec == "jpeg" and stated.process in _DCT
+    if lossy and stated.bits == 8:
         return _jpeg(frame, stated)
-    if stated.process == _LOSSLESS or (stated.process == 0xC1 and stated.bits == 12):
-        return _gdcm(frame, syntax, geometry, stated)
-    raise Quarantined("pixels-undecodable", "pixels")
+    if lossy and (stated.process != 0xC1 or stated.bits != 12):
+        raise Quarantined("pixels-undecodable", "pixels")
+    if syntax.codec == "jpeg" and not lossy and stated.process != LOSSLESS:
+        raise Quarantined("pixels-undecodable", "pixels")
+    return decode_apart(CodeStream(frame, syntax.codec, syntax.uid, geometry, stated))
 
 
 def _rle(frame: bytes, geometry: Geometry) -> Samples:
@@ -165,20 +163,6 @@ def _rle(frame: bytes, geometry: Geometry) -> Samples:
     return planes[0] if geometry.samples == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
 
 
-def _jpeg_ls(frame: bytes, geometry: Geometry, stated: FrameHeader) -> Samples:
-    import jpeg_ls  # type: ignore[import-untyped]
-
-    raw, facts = jpeg_ls.decode_buffer(frame)
-    cells = np.frombuffer(raw, "<u1" if stated.bits <= 8 else "<u2")
-    if geometry.samples == 1:
-        return cells.reshape(geometry.rows, geometry.columns)
-    # Mode 0 stores one scan per component.
-    if facts["interleave_mode"] == 0:
-        planes = cells.reshape(geometry.samples, geometry.rows, geometry.columns)
-        return np.ascontiguousarray(planes.transpose(1, 2, 0))
-    return cells.reshape(geometry.rows, geometry.columns, geometry.samples)
-
-
 def _jpeg(frame: bytes, stated: FrameHeader) -> Samples:
     """Decode DCT frames of 8 bits; without an Adobe segment no color transform is reversed."""
     from io import BytesIO
@@ -190,47 +174,6 @@ def _jpeg(frame: bytes, stated: FrameHeader) -> Samples:
             # The decoder would guess a color model; draft mode returns the stored components.
             picture.draft("YCbCr", picture.size)
         return np.asarray(picture)
-
-
-def _gdcm(frame: bytes, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> Samples:
-    """Decode lossless JPEG and 12-bit extended JPEG. gdcm writes its warnings to stderr."""
-    import gdcm  # type: ignore[import-untyped]
-
-    image = gdcm.Image()
-    _describe(gdcm, image, geometry, stated, syntax.uid)
-    fragment = gdcm.Fragment()
-    fragment.SetByteStringValue(frame)
-    fragments = gdcm.SequenceOfFragments.New()
-    fragments.AddFragment(fragment)
-    data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
-    data.SetValue(fragments.__ref__())
-    image.SetDataElement(data)
-    # gdcm's Python wrapper returns bytes as str.
-    raw = image.GetBuffer().encode("utf-8", "surrogateescape")
-    return native.unpack_samples(raw, _stream_geometry(geometry, stated), big=False)
-
-
-def _describe(gdcm: Any, image: Any, geometry: Geometry, stated: FrameHeader, uid: str) -> None:
-    """Set the frame's shape, and a color model that gdcm does not convert."""
-    image.SetNumberOfDimensions(2)
-    image.SetDimensions((geometry.columns, geometry.rows, 1))
-    name = "RGB" if geometry.samples == 3 else "MONOCHROME2"
-    kind = gdcm.PhotometricInterpretation.GetPIType(name)
-    image.SetPhotometricInterpretation(gdcm.PhotometricInterpretation(kind))
-    image.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(uid)))
-    allocated = 8 if stated.bits <= 8 else 16
-    signed = int(geometry.signed)
-    image.SetPixelFormat(gdcm.PixelFormat(geometry.samples, allocated, stated.bits, stated.bits - 1, signed))
-    if geometry.samples > 1:
-        image.SetPlanarConfiguration(0)
-
-
-def _stream_geometry(geometry: Geometry, stated: FrameHeader) -> Geometry:
-    """Return the geometry with the smallest cell that holds the precision, and interleaved samples."""
-    from dataclasses import replace
-
-    allocated = 8 if stated.bits <= 8 else 16
-    return replace(geometry, bits_allocated=allocated, planar=0, photometric="")
 
 
 def _encoded(
@@ -257,31 +200,8 @@ def _encoded(
         mixed = geometry.photometric == "YBR_RCT"
         return bytes(encode_array(samples, stated.bits, int(mixed), use_mct=mixed))
     if syntax.codec == "jpeg-ls":
-        import jpeg_ls
+        import jpeg_ls  # type: ignore[import-untyped]
 
         size = (geometry.rows, geometry.columns, geometry.samples, stated.bits)
         return bytes(jpeg_ls.encode_buffer(samples.tobytes(), *size, interleave_mode=2))
-    return _gdcm_encoded(samples, syntax, geometry, stated)
-
-
-def _gdcm_encoded(samples: Samples, syntax: TransferSyntax, geometry: Geometry, stated: FrameHeader) -> bytes:
-    """Encode lossless JPEG with the first-order predictor, which both lossless syntaxes allow."""
-    import gdcm
-
-    # The writer owns the image and must outlive the conversion.
-    writer = gdcm.ImageWriter()
-    image = writer.GetImage()
-    _describe(gdcm, image, geometry, stated, _PREFIX + "1")
-    data = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
-    data.SetByteStringValue(samples.tobytes())
-    image.SetDataElement(data)
-    changer = gdcm.ImageChangeTransferSyntax()
-    changer.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(syntax.uid)))
-    changer.SetInput(image)
-    if not changer.Change():
-        raise Quarantined("pixels-not-rewritten", "pixels")
-    fragments = changer.GetOutput().GetDataElement().GetSequenceOfFragments()
-    if fragments is None or fragments.GetNumberOfFragments() != 1:
-        raise Quarantined("pixels-not-rewritten", "pixels")
-    buffer = fragments.GetFragment(0).GetByteValue().GetBuffer()
-    return bytes(buffer.encode("utf-8", "surrogateescape"))
+    return encode_lossless_jpeg(samples, syntax.uid, geometry, stated)

@@ -1,9 +1,13 @@
-"""Value representations and value multiplicities of PS3.6."""
+"""Value representations and value multiplicities of PS3.6.
+
+Attributes of Table E.1-1 that the installed pydicom does not know yet have the VR of the table.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
+from medsanitize.policies.tables.standard import table_vrs
 from medsanitize.sanitize.formats.dicom.transfer_syntax import BULK_VRS, NUMBER_SIZES, STRING_VRS
 
 
@@ -12,7 +16,8 @@ def dictionary() -> dict[int, tuple[bytes, ...]]:
     """Return public tags -> the VRs that PS3.6 allows."""
     from pydicom._dicom_dict import DicomDictionary
 
-    return {tag: tuple(vr.encode() for vr in row[0].split(" or ")) for tag, row in DicomDictionary.items()}
+    known = {tag: tuple(vr.encode() for vr in row[0].split(" or ")) for tag, row in DicomDictionary.items()}
+    return {tag: (vr.encode(),) for tag, vr in table_vrs().items()} | known
 
 
 @cache
@@ -22,6 +27,21 @@ def most_values(tag: int) -> int | None:
 
     last = DicomDictionary[tag][1].split("-")[-1] if tag in DicomDictionary else "n"
     return int(last) if last.isdigit() else None
+
+
+@cache
+def times_of_dates() -> dict[int, int]:
+    """Return the tag of each DA attribute -> that of the TM attribute which states its time of day.
+
+    Their keywords differ in one word (StudyDate, StudyTime; DateOfSecondaryCapture,
+    TimeOfSecondaryCapture). A time that precedes its date in the data set is left out: the one such pair is
+    of a device.
+    """
+    from pydicom._dicom_dict import DicomDictionary
+
+    times = {row[4]: tag for tag, row in DicomDictionary.items() if row[0] == "TM"}
+    dates = {row[4].replace("Date", "Time"): tag for tag, row in DicomDictionary.items() if row[0] == "DA"}
+    return {tag: times[name] for name, tag in dates.items() if times.get(name, 0) > tag}
 
 
 def effective_vr(tag: int, written: bytes) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from medsanitize.sanitize.formats.dicom.transfer_syntax import (
     IMPLICIT_LITTLE,
     LONG_VRS,
+    MISSING_VRS,
     SHORT_VRS,
     UNDEFINED,
     Layout,
@@ -37,6 +38,8 @@ def read_element_header(buf: Buffer, pos: int, end: int, layout: Layout) -> tupl
         if end - pos < 12:
             raise Quarantined("truncated")
         return tag, vr, layout.length.unpack_from(buf, pos + 8)[0], pos + 12
+    if vr in MISSING_VRS:
+        return tag, b"UN", length, pos + 8
     if vr not in SHORT_VRS:
         raise Quarantined("malformed-vr")
     return tag, vr, length, pos + 8
@@ -52,6 +55,17 @@ def item_headers(source: Layout) -> Layout:
     """Return the layout of item headers in a data set of layout ``source``."""
     # Item headers carry no VR in any transfer syntax; IMPLICIT_LITTLE reads those of little endian.
     return source if source.big else IMPLICIT_LITTLE
+
+
+def skip_stray_item(buf: Buffer, pos: int, end: int, source: Layout) -> int:
+    """Return where an item or delimiter ends that stands at ``pos`` outside of a sequence.
+
+    Of an item whose length says nothing, only the header is skipped: its elements are those that follow.
+    """
+    tag, _, length, start = read_element_header(buf, pos, end, item_headers(source))
+    if tag == ITEM and length != UNDEFINED:
+        return _skip_value(buf, start, end, length, source, 0)
+    return start
 
 
 def skip_sequence(buf: Buffer, pos: int, end: int, source: Layout, depth: int) -> int:

@@ -55,6 +55,8 @@ class DicomFile:
         From the File Meta Information; may be empty.
     has_meta : bool
         Whether there is File Meta Information.
+    readable_pixels : bool
+        False if the declared transfer syntax is unknown: ``syntax`` is then that of the data set only.
     """
 
     buf: Buffer
@@ -63,6 +65,7 @@ class DicomFile:
     sop_class: str
     sop_instance: str
     has_meta: bool
+    readable_pixels: bool = True
 
 
 def looks_like_dicom(buf: Buffer) -> bool:
@@ -105,16 +108,19 @@ def open_dicom(buf: Buffer, limits: Limits) -> DicomFile:
     pos = _PREAMBLE + 4 if buf[_PREAMBLE : _PREAMBLE + 4] == b"DICM" else 0
     meta, start = _read_meta(buf, pos)
     uid = meta.get(0x00020010, "")
-    if uid:
-        syntax = TRANSFER_SYNTAXES.get(uid)
+    syntax = TRANSFER_SYNTAXES.get(uid)
+    known = syntax is not None or not uid
+    if syntax is None:
+        # A private or new syntax, or none: the data set itself shows its encoding.
+        syntax = _guess(buf, start)
+        if syntax is None and meta and not uid and start < len(buf):
+            # The default (PS3.5 10.1); whether the elements are so encoded is seen when they are read.
+            syntax = TRANSFER_SYNTAXES[_ASSUMED_SYNTAX[IMPLICIT_LITTLE]]
         if syntax is None:
-            raise Quarantined("unknown-transfer-syntax", "meta")
-    else:
-        guess = _guess(buf, start)
-        if guess is None:
             raise Quarantined("unknown-transfer-syntax" if pos else "not-dicom", "meta")
-        syntax = guess
     classes = meta.get(0x00020002, ""), meta.get(0x00020003, "")
+    if not known:
+        return DicomFile(buf, start, syntax, *classes, bool(meta), readable_pixels=False)
     if syntax.deflated:
         return DicomFile(_inflate(buf, start, limits), 0, syntax, *classes, bool(meta))
     return DicomFile(buf, start, _really(buf, start, syntax), *classes, bool(meta))

@@ -78,21 +78,21 @@ def write_pixels(
     pos, end : int
         Range of the elements.
     layout, syntax, geometry
-        Of the object.
+        Of the object. Without a geometry, no decoder can read the pixels, and they are removed.
     streamed : bool
         Whether long unchanged runs become spans of the source instead of bytes.
 
     Raises
     ------
     Quarantined
-        A rule such as ``pixel-geometry-missing``, ``more-pixels-than-frames`` or ``truncated``.
+        A rule such as ``truncated`` or ``encapsulated-structure``.
     """
     result = WrittenPixels([], [], pos)
     while result.end < end:
         tag, vr, length, start = read_element_header(buf, result.end, end, layout)
         if tag in (PIXEL_DATA, FLOAT_PIXEL_DATA, DOUBLE_PIXEL_DATA):
             if geometry is None:
-                raise Quarantined("pixel-geometry-missing", "pixels")
+                return _undecodable(result, buf, start, end, length, layout)
             result.tag = tag
             if length == UNDEFINED:
                 _encapsulated(result, buf, start, end, layout, syntax, geometry, streamed)
@@ -107,6 +107,33 @@ def write_pixels(
         result.rules.append("X:offset-table")
         result.end = start + length
     return result
+
+
+def _undecodable(
+    result: WrittenPixels, buf: Buffer, start: int, end: int, length: int, layout: Layout
+) -> WrittenPixels:
+    """Leave out pixel data that nothing describes."""
+    if length == UNDEFINED:
+        result.end = _fragments(buf, start, end, layout)[2]
+    elif start + length > end:
+        raise Quarantined("truncated", "pixels")
+    else:
+        result.end = start + length
+    result.rules.append("X:undecodable-pixels")
+    return result
+
+
+def count_native_frames(buf: Buffer, pos: int, end: int, layout: Layout, geometry: Geometry) -> int:
+    """Return the number of frames in the native pixel data at ``pos``; 0 unless it is a whole number."""
+    while end - pos >= 8:
+        tag, _, length, start = read_element_header(buf, pos, end, layout)
+        if length == UNDEFINED or tag >> 16 != 0x7FE0:
+            return 0
+        if tag == PIXEL_DATA:
+            frames, rest = divmod(length * 8, geometry.frame_bits or 1)
+            return frames if not rest else 0
+        pos = start + length
+    return 0
 
 
 def _native(
@@ -124,9 +151,9 @@ def _native(
     bits = {FLOAT_PIXEL_DATA: 32, DOUBLE_PIXEL_DATA: 64}.get(tag)
     frame_bits = geometry.frame_bits if bits is None else geometry.rows * geometry.columns * bits
     wanted = (frame_bits * geometry.frames + 7) // 8
-    # A whole frame more than declared is no padding: it may be an image that nothing checks.
+    # Further frames than declared are images that no viewer shows and nothing checks: they are cut off.
     if length - wanted >= max(frame_bits // 8, 2) and frame_bits:
-        raise Quarantined("more-pixels-than-frames", "pixels")
+        result.rules.append("X:surplus-frames")
     used = min(length, wanted)
     pad = used & 1
     # Bytes in big-endian words: the last word has the padding first, then the last sample (PS3.5 8.1.1).
@@ -240,7 +267,8 @@ def _encapsulated(
     table, fragments, stop = _fragments(buf, start, end, layout)
     frames = _frames(buf, table, fragments, geometry.frames)
     if len(frames) > geometry.frames:
-        raise Quarantined("more-pixels-than-frames", "pixels")
+        result.rules.append("X:surplus-frames")
+        del frames[geometry.frames :]
     changed = 0
     for frame in frames:
         body = (

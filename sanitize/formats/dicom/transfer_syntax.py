@@ -9,6 +9,8 @@ UNDEFINED = 0xFFFFFFFF
 
 LONG_VRS = frozenset(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
 SHORT_VRS = frozenset(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
+# Not written: some writers leave it blank or put question marks, with the short form of the length.
+MISSING_VRS = frozenset([b"  ", b"??"])
 TEXT_VRS = frozenset([b"LO", b"SH", b"ST", b"LT", b"UT", b"UC"])
 SINGLE_TEXT_VRS = frozenset([b"ST", b"LT", b"UT"])
 STRING_VRS = TEXT_VRS | frozenset(

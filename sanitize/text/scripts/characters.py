@@ -35,7 +35,10 @@ _DIGITS: Final = {
 }
 _LETTERS: Final = {code: chr(code - 0xFEE0) for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
 _SIGNS: Final = str.maketrans("、。（），：；！？％＋－／．＝［］～，،؛؟٪।־", ",.(),:;!?%+-/.=[]~,,;?%.-")
-_ASCII: Final[dict[int, str | int]] = {**_DIGITS, **_LETTERS, **_SIGNS}
+# Spaces that do not break, of a fixed width, or ideographic; hyphens.
+_SPACES: Final = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+_HYPHENS: Final = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
+_ASCII: Final[dict[int, str | int]] = {**_DIGITS, **_LETTERS, **_SIGNS, **_SPACES, **_HYPHENS}
 _MARK: Final = re.compile(f"[{MARKS}]")
 
 
@@ -57,7 +60,7 @@ def script_of(char: str) -> str:
 
 
 def with_ascii_signs(text: str) -> str:
-    """Replace digits, full-width letters and punctuation by ASCII, character by character.
+    """Replace digits, full-width letters, punctuation and spaces by ASCII, character by character.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from medsanitize.policies.tables.script_words import fold_script, script_cues, s
 from medsanitize.policies.tables.vocabulary import words as vocabulary
 from medsanitize.sanitize.text.folding import fold_letters
 from medsanitize.sanitize.text.scripts.characters import WORD, has_script, script_of
-from medsanitize.sanitize.text.scripts.forms import is_script_word, korean_tails
+from medsanitize.sanitize.text.scripts.forms import is_listed_word, korean_tails
 from medsanitize.sanitize.text.scripts.readings import (
     chinese_spellings,
     kana_key,
@@ -261,7 +261,7 @@ def _is_ordinary(word: str, script: str) -> bool:
     stems = [folded[len(one) :] for one in _PROCLITICS.get(script, ()) if folded.startswith(one)]
     if any(stem in script_names() for stem in (folded, *stems)):
         return False
-    return is_script_word(word)
+    return is_listed_word(word)
 
 
 def _is_spelt(latin: str, word: str, script: str) -> bool:

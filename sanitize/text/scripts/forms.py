@@ -8,7 +8,14 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
-from medsanitize.policies.tables.script_words import fold_script, script_cues, script_names, script_words
+from medsanitize.policies.tables.script_words import (
+    OPEN_SCRIPTS,
+    fold_script,
+    script_cues,
+    script_names,
+    script_open_words,
+    script_words,
+)
 from medsanitize.sanitize.text.scripts.characters import UNSPACED, script_of
 from medsanitize.sanitize.text.scripts.compounds import is_clinical_compound
 from medsanitize.sanitize.text.scripts.segmentation import is_segment
@@ -37,6 +44,8 @@ _HEBREW_PREFIXES: Final = (
 _HEBREW_SUFFIXES: Final = ("", "ים", "ות", "ית", "י", "ה", "ת", "ו")
 _HEBREW_FINALS: Final = {"מ": "ם", "נ": "ן", "פ": "ף", "צ": "ץ", "כ": "ך"}
 _SHORTEST_STEM: Final = 3
+_SHORTEST_OPEN_STEM: Final = 4
+_PREPOSITIONS: Final = frozenset("وبلفكובלכ")
 # The article and "and", unlike other prefixes, are seldom the first letters of a name.
 _SAFE_PREFIXES: Final = ("ال", "وال", "لل", "و", "ה", "ו")
 _LONGEST: Final = 40
@@ -55,9 +64,40 @@ _GIVEN: Final = frozenset(
 )
 
 
-@lru_cache(maxsize=65536)
 def is_script_word(word: str) -> bool:
     """Return whether a word of another script is ordinary or clinical, by itself or in an inflected form."""
+    return is_listed_word(word) or is_open_word(word)
+
+
+@lru_cache(maxsize=65536)
+def is_open_word(word: str) -> bool:
+    """Return whether only an open list has a word: it is in no list of names, but may equal a rare one."""
+    script = script_of(word[0]) if word else ""
+    if script not in OPEN_SCRIPTS or len(word) > _LONGEST or is_listed_word(word):
+        return False
+    folded, words = fold_script(word), script_open_words(script)
+    if folded in script_names():
+        return False
+    if folded in words:
+        return True
+    if script == "arabic":
+        stems = _stems(folded, _ARABIC_PREFIXES, _ARABIC_SUFFIXES)
+    elif script == "hebrew":
+        stems = _hebrew(folded)
+    else:
+        return False
+    return any(len(stem) >= _SHORTEST_OPEN_STEM and stem in words for stem in stems)
+
+
+def has_preposition(word: str) -> bool:
+    """Return whether an Arabic or Hebrew word is a longer word behind "and", "in", "to" or "as"."""
+    prefixed = len(word) > _SHORTEST_OPEN_STEM and word[0] in _PREPOSITIONS
+    return prefixed and is_script_word(word[1:])
+
+
+@lru_cache(maxsize=65536)
+def is_listed_word(word: str) -> bool:
+    """Return whether a word is in the vocabulary of its script without the open lists, or a form of one."""
     script = next((found for found in map(script_of, word) if found), "")
     if (
         not script

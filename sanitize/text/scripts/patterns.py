@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from medsanitize.sanitize.text.feast_days import UNSPACED_FEAST_DAYS
 from medsanitize.sanitize.text.scripts.characters import MARKS
 from medsanitize.sanitize.text.scripts.segmentation import chinese_name_pattern
+from medsanitize.sanitize.text.written_ages import UNSPACED_AGES
 
 _YEAR = r"(?:1[0-9]|2[0-6])\d{2}"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -109,13 +111,14 @@ _NUMBERS = (
     r"(?:γενν(?:ηθείς|ηθείσα|ήθηκε)(?:\sτο)?|مواليد(?:\s(?:عام|سنة))?|ילידת?|जन्म|เกิด(?:ปี|พ\.?ศ\.?)?|(?:出)?生于|生まれ)\s?(?P<cut>(?:1[89]|2[045])\d\d年?)(?!\d)",
     r"(?<!\d)(?P<cut>(?:1[89]|20)\d\d\s?[年년])\s?(?:出)?[生생]",
     r"(?:№|N°|#)\s?(?P<cut>\d[\w/.\-]*)",
-    r"(?<![^\W_])(?:дом|кв|квартира|палата|палаты|палате|кабинет|каб|корпус|θάλαμος|δωμάτιο|غرفة|سرير|חדר|कमरा|ห้อง|เตียง)\.?\s?(?:№\s?)?(?P<cut>\d{1,4}\w?)(?!\w)",
-    r"(?P<cut>\d{1,4})\s?(?:号床|床|号室|号病室|号病房|号病棟|병실|호실|호(?![가-힣]))",
+    r"(?<![^\W_])(?:дом|кв|квартира|палата|палаты|палате|койка|койке|кабинет|кабинете|кабинета|каб|корпус|θάλαμος|δωμάτιο|ιατρείο|κλίνη|غرفة|سرير|عيادة|חדר|מיטה|कमरा|बिस्तर|बेड|वार्ड|ห้อง|เตียง)\.?\s?(?:№\s?)?(?P<cut>\d{1,4}\w?)(?!\w)",
+    r"(?:诊室|診察室|診室|病室|病床|ベッド|진료실|외래|병상|침상)\s?(?P<cut>\d{1,4})(?!\d)",
+    r"(?P<cut>\d{1,4})\s?(?:号床|床|号诊室|号室|号病室|号病房|号病棟|병실|호실|호(?![가-힣]))",
 )  # fmt: skip
 
 _TABLE: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("date", _DATES),
-    ("age-over-89", (_AGES,)),
+    ("date", (*_DATES, UNSPACED_FEAST_DAYS)),
+    ("age-over-89", (_AGES, UNSPACED_AGES)),
     ("label", _LABELED),
     ("address", _STREETS),
     ("name", _PEOPLE),

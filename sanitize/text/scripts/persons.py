@@ -8,7 +8,13 @@ from typing import Final
 from medsanitize.policies.tables.script_words import fold_script, script_cues
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.scripts.characters import has_script, script_of
-from medsanitize.sanitize.text.scripts.forms import is_name_shaped, korean_tails, listed_thai_words
+from medsanitize.sanitize.text.scripts.forms import (
+    has_preposition,
+    is_name_shaped,
+    is_open_word,
+    korean_tails,
+    listed_thai_words,
+)
 from medsanitize.sanitize.text.tokens import TokenizedText
 
 _AFTER_TITLE: Final = re.compile(r"\.?[\s:'\"«»„“׳״·・-]{0,3}")
@@ -22,6 +28,12 @@ _TOUCHING: Final = re.compile(r"[\s・·]?")
 _WITHIN: Final = re.compile(r"[\s.,№#\"«»'-]{0,4}")
 _SENTENCE: Final = tuple('.:;!?()[]\n•–—"«/')
 _CASED: Final = ("cyrillic", "greek")
+# First letters of verbs, participles and words with the article.
+_SAYING: Final = {
+    "arabic": ("ي", "ت", "ال", "مت", "مص"),
+    "hebrew": ("מ", "ה", "נ", "י", "ת", "ש"),
+    "devanagari": (),
+}
 _MOST_NAMES: Final = 3
 _TITLED_TEXT: Final = 3
 _LONGEST_HAN_NAME: Final = 4
@@ -65,9 +77,9 @@ def _next_to_names(reading: TokenizedText) -> None:
     """Cut words that can be names next to an unknown word: a given name next to a rare family name."""
     written = [place for place, word in enumerate(reading.words) if has_script(word.text)]
     # Without an ordinary word next to it, a word that can be a name is taken for one.
-    if all(reading.words[place].kind in (WordKind.UNKNOWN, WordKind.NAMED) for place in written):
+    if all(_is_doubtful(reading, place) for place in written):
         for place in written:
-            if reading.words[place].kind is WordKind.NAMED:
+            if reading.words[place].kind is not WordKind.UNKNOWN:
                 reading.cut.setdefault(place, "label")
     for place in written:
         word = reading.words[place]
@@ -81,6 +93,12 @@ def _next_to_names(reading: TokenizedText) -> None:
             while _joins(reading, other, min(other, other - step), script):
                 reading.cut.setdefault(other, "label")
                 other += step
+
+
+def _is_doubtful(reading: TokenizedText, place: int) -> bool:
+    """Return whether nothing but a list of words in use tells a word from a name."""
+    word = reading.words[place]
+    return word.kind in (WordKind.UNKNOWN, WordKind.NAMED) or is_open_word(word.text)
 
 
 def _joins(reading: TokenizedText, place: int, before: int, script: str) -> bool:
@@ -159,6 +177,11 @@ def _can_be_name(reading: TokenizedText, place: int, *, sure: bool) -> bool:
         return is_name_shaped(word.text)
     if word.kind in (WordKind.UNKNOWN, WordKind.NAMED):
         return True
+    # After a relation stands a name, or what is said of the person: a verb, an adjective, a preposition.
+    if is_open_word(word.text):
+        said = folded.startswith(_SAYING.get(script, ())) or has_preposition(folded)
+        if sure or not said:
+            return script not in _CASED or word.titled
     if script in _CASED:
         return word.titled and not reading.capitals
     # After a relation and a space stands a name, or what the person has: มารดา บุญเรือน, ผู้ป่วย มีไข้.
@@ -217,10 +240,11 @@ def _institution(reading: TokenizedText, place: int) -> None:
             break
         word = reading.words[here]
         folded = fold_script(word.text)
-        if folded in cues["institution part"]:
+        if folded in cues["institution part"] or (script not in _CASED and is_open_word(word.text)):
             pending.append(here)
             continue
-        named = word.kind in (WordKind.UNKNOWN, WordKind.NAMED) or (word.titled and not _is_titled(reading))
+        named = word.kind in (WordKind.UNKNOWN, WordKind.NAMED)
+        named = named or (word.titled and (not _is_titled(reading) or is_open_word(word.text)))
         numbered = word.kind is WordKind.NUMBER and ("№" in gap or "#" in gap or gap == " ")
         glued = script == "thai" and not gap and folded not in _GENERIC
         if not (named or numbered or glued) or "," in gap:

@@ -245,7 +245,7 @@ def test_preprocessing_crops_the_center_and_converts_back() -> None:
 
 
 def test_a_slide_cannot_be_preprocessed_for_a_generator() -> None:
-    with pytest.raises(UsageError, match="gray"):
+    with pytest.raises(UsageError, match="radiograph"):
         preprocess_image(ImageArray(np.zeros((8, 8, 3), np.float32), Modality.SLIDE), 8)
 
 

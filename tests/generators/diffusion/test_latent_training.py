@@ -12,11 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from diffusers import UNet2DModel
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.generators.diffusion import dataset
 from medsanitize.generators.diffusion.dataset import split_dataset
 from medsanitize.generators.diffusion.generator import open_generator, trained_on_dataset, training_of
-from medsanitize.generators.diffusion.recipes import Prediction, Recipe, recipe_for
+from medsanitize.generators.diffusion.networks import (
+    autoencoder_facts,
+    autoencoder_kind,
+    build_model,
+    denoiser_facts,
+    latent_shape,
+    with_amounts,
+)
+from medsanitize.generators.diffusion.recipes import RECIPES, Prediction, Recipe, recipe_for
 from medsanitize.generators.diffusion.train import GeneratorTrainingResult, train_generator
 from medsanitize.generators.phantoms.random_fields import stream
 from medsanitize.pipeline.synthesis.reference_images import ReferenceTable, reference_splits
@@ -268,6 +277,64 @@ def test_all_prediction_types_can_be_trained_and_sampled(
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["schedule"]["rescale_betas_zero_snr"] is (prediction is Prediction.ZERO_SNR)
     assert open_generator(tmp_path / "model").sample([0], [1]).std() > 0
+
+
+def patches(recipe: Recipe) -> Recipe:
+    """The recipe with an autoencoder in closed form, and a denoiser that is told the augmentation."""
+    return replace(
+        recipe,
+        autoencoder=replace(recipe.autoencoder, channels=(8,), patch=8, latents=6, kl=0.0),
+        denoiser=replace(recipe.denoiser, channels=(16, 16), augmentation=2.0, min_snr=5.0),
+    )
+
+
+def test_patches_and_told_augmentation_resume_to_the_same_bytes(
+    root: Path, recipe: Recipe, tmp_path: Path
+) -> None:
+    whole = train(root, tmp_path / "whole", patches(recipe))
+    for part, at in (("autoencoder", 2), ("denoiser", 4)):
+        with pytest.raises(Cancelled):
+            train(root, tmp_path / "stopped", patches(recipe), Ear(part, at))
+    assert train(root, tmp_path / "stopped", patches(recipe)).digest == whole.digest
+    assert open_generator(tmp_path / "whole").sample([0, 1], [1, 2]).shape == (2, 32, 32)
+
+
+@pytest.mark.parametrize("name", ["gpu-256", "gpu-512"])
+def test_a_recipe_for_gpus_resumes_to_the_same_bytes_with_fewer_channels(
+    root: Path, recipe: Recipe, tmp_path: Path, name: str
+) -> None:
+    large = recipe_for(name)
+    small = replace(
+        large,
+        size=recipe.size,
+        autoencoder=replace(large.autoencoder, channels=(8, 8, 16), steps=5, batch=4, adversarial_from=2),
+        denoiser=replace(
+            large.denoiser, channels=(8, 8, 16, 16), heads=8, steps=5, batch=4, average=0.9, warmup=2
+        ),
+        every=3,
+        sampling_steps=2,
+    )
+    whole = train(root, tmp_path / "whole", small)
+    for part, at in (("autoencoder", 4), ("denoiser", 4)):
+        with pytest.raises(Cancelled):
+            train(root, tmp_path / "stopped", small, Ear(part, at))
+    assert train(root, tmp_path / "stopped", small).digest == whole.digest
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_networks_of_every_recipe_fit_together(name: str) -> None:
+    recipe = RECIPES[name]
+    facts = autoencoder_facts(recipe)
+    # The meta device computes shapes only: the large recipes would take minutes and gigabytes.
+    with torch.device("meta"):
+        autoencoder = build_model(facts, autoencoder_kind(facts))
+        denoiser = build_model(denoiser_facts(recipe, 3), UNet2DModel)
+        images = torch.zeros((2, 1, recipe.size, recipe.size))
+        latents = autoencoder.encode(images).latent_dist.mean
+        steps, classes = torch.zeros(2), torch.zeros(2, dtype=torch.long)
+        guess = denoiser(with_amounts(denoiser, latents), steps, classes).sample
+    assert latents.shape == guess.shape == latent_shape(autoencoder, 2, recipe.size)
+    assert autoencoder.decode(guess).sample.shape == images.shape
 
 
 def test_the_discriminator_is_stored_in_the_checkpoint(root: Path, recipe: Recipe, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from medsanitize.cli import cli
 from medsanitize.errors import UsageError
 from medsanitize.generators.explain.catalog import CatalogEntry
-from medsanitize.generators.explain.explain import explain, ranks_of
-from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalog
+from medsanitize.generators.explain.explain import ONE_PICTURE, distinct, explain, ranks_of
+from medsanitize.generators.explain.explain_embeddings import EmbeddedCatalog, small_picture
 from medsanitize.generators.explain.explanation_report import tone_of
 from medsanitize.generators.explain.ndcg import dcg, ndcg, ndcg_by_chance
 from medsanitize.generators.explain.relevance_judgments import RelevanceJudgments, rank, read_judgments
+from medsanitize.generators.phantoms.chest import chest_phantom
 from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
@@ -76,7 +80,9 @@ def looked(
         CatalogEntry(f"o{place}", f"data/{place}.png", Path(), True, "", 0.001)
         for place in range(len(vectors))
     )
-    return EmbeddedCatalog(entries, np.float32(vectors), np.float32(queries), np.array(alike), {})
+    # Pictures without anything in common, unless a test says otherwise.
+    small = np.eye(len(vectors), dtype=np.float32)
+    return EmbeddedCatalog(entries, np.float32(vectors), np.float32(queries), np.array(alike), {}, small)
 
 
 def test_cases_are_sorted_by_distance_with_their_structure_rank() -> None:
@@ -97,6 +103,32 @@ def test_predictions_for_the_image_and_each_case_are_reported() -> None:
     assert [(one.name, round(one.probability, 2)) for one in found.answers] == [("well", 0.8), ("sick", 0.2)]
     assert [one.answer and one.answer.name for one in found.by_features] == ["well", "sick"]
     assert [tone_of(found, one) for one in found.by_features] == ["good", "bad"]
+
+
+def test_nearly_identical_pictures_are_listed_once_and_counted() -> None:
+    embedded = looked([[1, 0], [2, 0], [3, 0], [4, 0]], [[0, 0]], [[0.9, 0.8, 0.7, 0.6]])
+    small = np.float32([[1, 0, 0], [1, 0.01, 0], [0, 1, 0], [0, 0, 1]])
+    found = explain(replace(embedded, small=small), 2, "m", "d", None)
+    assert [(one.object_id, one.rank, one.repeats) for one in found.by_features] == [
+        ("o0", 1, 1),
+        ("o2", 3, 0),
+    ]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(1, 5))
+def test_no_picture_is_listed_twice(kinds: list[int], count: int) -> None:
+    small = np.eye(4, dtype=np.float32)[kinds]
+    shown = distinct(np.arange(len(kinds)), small, count)
+    listed = [kinds[place] for place, _ in shown]
+    assert listed == list(dict.fromkeys(kinds))[:count]
+    assert [1 + repeats for _, repeats in shown] == [kinds.count(kind) for kind in listed]
+
+
+def test_a_brighter_or_noisier_version_is_the_same_picture_and_another_patient_is_not() -> None:
+    one, other = (np.asarray(chest_phantom(patient, 0, size=256), np.float32) for patient in (1, 2))
+    noisy = np.clip(one * 0.9 + 0.05 + np.random.default_rng(0).normal(0, 0.04, one.shape), 0, 1)
+    small = [small_picture(np.float32(square)) for square in (one, noisy, other)]
+    assert small[0] @ small[1] >= ONE_PICTURE > small[0] @ small[2]
 
 
 def test_equal_distances_keep_the_order_of_the_catalog() -> None:

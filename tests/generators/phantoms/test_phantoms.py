@@ -13,7 +13,7 @@ from medsanitize.generators.phantoms.chest import FINDINGS, chest_phantom, chest
 from medsanitize.generators.phantoms.cohorts import COLUMNS, write_chests, write_slides
 from medsanitize.generators.phantoms.tissue import tissue_phantom
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.images.read import read_image
+from medsanitize.verifiers.reid.images.kinds import kind_named
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 
 
@@ -69,6 +69,29 @@ def test_visits_of_a_patient_are_similar_but_hard_to_match() -> None:
     assert own.mean() > others.mean() + others.std()
     # Raw pixels must not be sufficient for matching, so that a model has something to learn.
     assert (likeness.argmax(axis=1) == np.arange(len(first))).mean() < 0.9
+
+
+def test_varied_chests_are_the_same_for_the_same_arguments_and_others_than_plain_ones() -> None:
+    one = chest_phantom(3, 1, size=96, varied=True)
+    assert np.array_equal(one, chest_phantom(3, 1, size=96, varied=True))
+    assert np.abs(one - chest_phantom(3, 1, size=96)).mean() > 0.01
+
+
+def test_varied_patients_are_less_alike_than_plain_ones() -> None:
+    def likeness(*, varied: bool) -> float:
+        pictures = _standard([chest_phantom(patient, 0, size=96, varied=varied) for patient in range(40)])
+        return float((pictures @ pictures.T)[~np.eye(40, dtype=bool)].mean())
+
+    assert likeness(varied=True) < likeness(varied=False) - 0.1
+
+
+def test_a_varied_patient_has_the_same_habitus_at_every_visit() -> None:
+    first, second = (
+        _standard([chest_phantom(patient, visit, size=96, varied=True) for patient in range(20)])
+        for visit in (0, 1)
+    )
+    likeness = first @ second.T
+    assert np.diag(likeness).mean() > likeness[~np.eye(20, dtype=bool)].mean() + 0.2
 
 
 def test_the_same_arguments_give_the_same_tissue() -> None:
@@ -127,7 +150,7 @@ def test_a_folder_of_slides_reads_as_slides(tmp_path: Path) -> None:
     with table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
-    assert read_image(tmp_path / "a" / rows[0]["file"]).modality is Modality.SLIDE
+    assert kind_named(rows[0]["kind"]) is Modality.SLIDE
 
 
 def test_a_non_empty_folder_is_not_written_to(tmp_path: Path) -> None:

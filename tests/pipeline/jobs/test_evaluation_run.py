@@ -40,7 +40,7 @@ def call(folder: Path, table: str, *more: str, split: str = "test") -> tuple[int
         part for name in ("file=picture", "patient_id=who", "split=part") for part in ("--column", name)
     ]
     where = ["--images", str(folder), "--labels", str(folder / table), "--split", split]
-    done = CliRunner().invoke(cli, ["evaluate", *where, *columns, *more])
+    done = CliRunner().invoke(cli, ["evaluate", "--kind", "radiograph", *where, *columns, *more])
     return done.exit_code, done.stdout + done.stderr
 
 
@@ -126,3 +126,12 @@ def test_training_images_are_excluded_from_calibration(
     (tmp_path / "calibration.json").write_text("{}")
     call(folder, "table.csv", "--model", str(tmp_path / "model"), "--output", str(tmp_path))
     assert not (tmp_path / "calibration.json").exists()
+
+
+def test_pictures_of_unknown_kind_are_refused_with_the_next_step(folder: Path) -> None:
+    where = ["--images", str(folder), "--labels", str(folder / "table.csv")]
+    columns = ["--column", "file=picture", "--column", "patient_id=who"]
+    done = CliRunner().invoke(cli, ["evaluate", *where, *columns])
+    assert done.exit_code == 2
+    assert "unknown kind" in done.stderr
+    assert "--kind" in done.stderr

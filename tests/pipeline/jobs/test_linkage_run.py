@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from medsanitize.cli import cli
 from PIL import Image
 
-from tests.helpers.hospital import make_export, prepare
+from tests.helpers.hospital import CANARIES, make_export, prepare, write_ct
 
 
 def call(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(cli, ["attack", "linkage", *map(str, arguments)])
+    done = CliRunner().invoke(cli, ["attack", "linkage", "--kind", "radiograph", *map(str, arguments)])
     return done.exit_code, done.stdout + done.stderr
 
 
@@ -86,6 +86,13 @@ def test_invalid_requests_give_a_one_line_error(
 
 def test_a_release_is_attacked_by_pseudonym_and_checked_against_guidelines(tmp_path: Path) -> None:
     make_export(tmp_path / "export")
+    # An examination of its own for each slice: of one series only the middle slice is attacked.
+    for number in range(12):
+        patient = f"{CANARIES[1]}{number % 3}"
+        path = tmp_path / "export" / f"p{number % 3}" / f"i{number:04d}"
+        write_ct(path, number, patient, 100 + number, BodyPartExamined="HEAD")
+    for name in ("again", "real0.dcm"):
+        (tmp_path / "export" / name).unlink()
     prepare(tmp_path)
     done = CliRunner().invoke(cli, ["run", str(tmp_path / "policy.yaml"), "--workers", "1", "--json"])
     assert done.exit_code == 1

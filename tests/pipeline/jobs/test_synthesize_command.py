@@ -23,9 +23,11 @@ from medsanitize.progress import Cancellation, Cancelled
 from tests.helpers.hospital import tree
 from tests.helpers.synthetic_images import (
     CLASSES,
+    SIZE,
     CoarseModel,
     FakeGenerator,
     digest_of,
+    simple_controls,
     write_people,
     write_table,
     write_verifier,
@@ -39,7 +41,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("people")
     rows = write_people(base / "parts", 300)
     write_table(base / "labels.csv", rows)
-    write_table(base / "few.csv", [row for row in rows if row[2] != "calibration" or row[1].endswith("7")])
+    write_table(
+        base / "few.csv", [row for row in rows if row[2] != "calibration" or row[1] == "calibration7"]
+    )
     return base
 
 
@@ -52,6 +56,12 @@ def gates() -> dict[Any, Any]:
 def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[str, FakeGenerator]:
     """A generator and verifiers without weights, and gates that are calibrated once."""
     held = {"now": FakeGenerator()}
+    # Patterns of a quarter of the size that the gate accepts, to save time.
+    monkeypatch.setattr("medsanitize.generators.privacy_gate.next_steps.SMALLEST_IMAGES", SIZE)
+    monkeypatch.setattr("medsanitize.generators.privacy_gate.draw_plan.FEWEST_JUDGED", 1)
+    # The bound of its own takes 642 images; the residual alone takes a few.
+    monkeypatch.setattr("medsanitize.generators.privacy_gate.confidence_bounds.LARGEST_MATCH_RATE", 1.0)
+    simple_controls(monkeypatch)
     monkeypatch.setattr(command, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(draw, "open_generator_once", lambda *_: held["now"])
     monkeypatch.setattr(command, "open_verifiers", lambda *_: (CoarseModel(), CoarseModel()))
@@ -59,7 +69,7 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
     calibrated = gate_module.calibrate_gate
 
     def prepare_once(*sides: Any, **terms: Any) -> Any:
-        key = (held["now"], *(len(side.patients) for side in sides[:3]))
+        key = (held["now"], terms["terms"], *(len(side.patients) for side in sides[:3]))
         if key not in gates:
             gates[key] = calibrated(*sides, **terms)
         return gates[key]
@@ -83,7 +93,7 @@ def call(
     ) -> Result:
         arguments = ["synthesize", str(tmp_path), "--images", str(people), "--labels", str(people / table)]
         arguments += ["--class", "label", "--verifier", str(tmp_path / "verifier")]
-        arguments += ["-n", str(count), "--bound", "0.1"]
+        arguments += ["-n", str(count), "--tries", str(tmp_path / f"{output}.tries")]
         arguments += ["--output", str(tmp_path / output), "--workers", "1", form, *more]
         return CliRunner().invoke(cli, arguments)
 
@@ -122,11 +132,38 @@ def test_matching_images_are_removed_and_sampled_again(
     call: Call, generator: dict[str, FakeGenerator]
 ) -> None:
     generator["now"] = FakeGenerator(copied=40)
-    result = call("--bound", "0.3", count=120)
+    result = call("--residual", "0.01", count=120)
     facts = told(result)
     assert facts["removed"] > 0
     assert facts["drawn_again"] >= facts["removed"]
     assert (facts["written"], facts["shortfall"]) == (120, 0)
+
+
+def test_tries_on_the_same_patients_are_counted_over_seeds_and_generators(
+    call: Call, generator: dict[str, FakeGenerator], tmp_path: Path
+) -> None:
+    same = ("--tries", str(tmp_path / "all.tries"))
+    found = [told(call("--seed", str(seed), *same, output=f"s{seed}"))["verdict"] for seed in range(2)]
+    generator["now"] = FakeGenerator(digest="e" * 64)
+    found.append(told(call(*same, output="other"))["verdict"])
+    assert [one["terms"]["attempt"] for one in found] == [1, 2, 3]
+    assert found[0]["alpha"] == pytest.approx(9 * found[2]["alpha"])
+    generator["now"] = FakeGenerator()
+    again = told(call("--seed", "1", *same, output="again"))
+    assert again["verdict"] == found[1]
+    assert any("entry 2 of the record of tries" in line for line in again["statement"])
+
+
+def test_images_that_cannot_pass_count_as_a_try_once_they_are_judged(call: Call, tmp_path: Path) -> None:
+    same = ("--tries", str(tmp_path / "all.tries"))
+    call(*same, table="few.csv", output="nothing")
+    assert not (tmp_path / "all.tries").exists()
+    call("--unvetted", *same, table="few.csv", output="seen")
+    assert told(call(*same))["verdict"]["terms"]["attempt"] == 2
+
+
+def test_the_record_of_tries_is_beside_the_table_by_default(tmp_path: Path) -> None:
+    assert command.record_of(None, tmp_path / "labels.csv") == tmp_path / "labels.csv.tries"
 
 
 def test_a_copying_generator_writes_no_images(
@@ -140,12 +177,44 @@ def test_a_copying_generator_writes_no_images(
     assert (tmp_path / "out" / "synthesis.html").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_inconclusive_verdict_is_stated_in_every_image(call: Call, tmp_path: Path) -> None:
-    result = call("--form", "secondary-capture", table="few.csv")
-    assert result.exit_code == 1
-    data = pydicom.dcmread(next((tmp_path / "out" / "images").iterdir()))
+def test_without_enough_patients_nothing_is_sampled_and_the_next_step_is_named(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draw, "generate_pixels", lambda *_: pytest.fail("drawn"))
+    result = call(table="few.csv")
+    facts = told(result)
+    assert (result.exit_code, facts["written"], facts["judged"]) == (1, 0, 0)
+    assert "the 1 that there are allow at best a residual" in facts["verdict"]["needed"][0]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["verdict.json"]
+
+
+def test_images_that_are_not_vetted_are_written_only_on_request_and_say_so(
+    call: Call, tmp_path: Path
+) -> None:
+    result = call("--unvetted", table="few.csv")
+    facts = told(result)
+    assert (result.exit_code, facts["written"] + facts["shortfall"], facts["vetted"]) == (1, 40, False)
+    assert not (tmp_path / "out" / "images").exists()
+    made = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {path.name for path in made if "unvetted" not in path.name} == {"verdict.json", "synthesis.html"}
+    beside = json.loads((tmp_path / "out" / "unvetted" / "000001.unvetted.json").read_text())
+    assert (beside["vetted"], beside["gate"], beside["residual_bound"]) == (False, "insufficient_data", None)
+    assert beside["description"].startswith("NOT VETTED")
+    assert "NOT VETTED" in call("--unvetted", table="few.csv", output="other", form="--log-json").output
+
+
+def test_dicom_objects_that_are_not_vetted_say_so_in_their_attributes(call: Call, tmp_path: Path) -> None:
+    call("--unvetted", "--form", "secondary-capture", table="few.csv")
+    data = pydicom.dcmread(tmp_path / "out" / "unvetted" / "000001.unvetted.dcm")
+    for text in (data.SeriesDescription, data.DerivationDescription, data.ImageComments):
+        assert text.startswith("NOT VETTED")
     assert "insufficient_data" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
-    assert "match-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+    assert "residual-bound=none" in data.DerivationAlgorithmSequence[0].AlgorithmParameters
+
+
+def test_images_that_pass_are_vetted_also_if_others_were_requested(call: Call, tmp_path: Path) -> None:
+    assert told(call("--unvetted"))["vetted"] is True
+    assert not (tmp_path / "out" / "unvetted").exists()
 
 
 def test_a_shortfall_is_reported(
@@ -153,7 +222,7 @@ def test_a_shortfall_is_reported(
 ) -> None:
     monkeypatch.setattr(draw, "MAX_RESAMPLED", 0)
     generator["now"] = FakeGenerator(copied=40)
-    result = call("--bound", "0.3", count=120)
+    result = call("--residual", "0.01", count=120)
     facts = told(result)
     assert result.exit_code == 1
     assert facts["shortfall"] == facts["removed"] > 0
@@ -161,19 +230,22 @@ def test_a_shortfall_is_reported(
 
 
 def test_a_stopped_command_resumes(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    call(output="whole", count=64)
-    real, made = draw.generate_pixels, list[Any]()
+    real, made, stopped_at = draw.generate_pixels, list[Any](), 0
 
     def counted(folder: Path, device: str, part: Any) -> bytes:
         made.append(part)
-        if len(made) == 3:
+        if len(made) == stopped_at:
             raise Cancelled(2)
         return real(folder, device, part)
 
     monkeypatch.setattr(draw, "generate_pixels", counted)
+    call(output="whole", count=64)
+    batches = len(made)
+    stopped_at = batches + 2
     assert call(output="cut", count=64).exit_code == 130
     assert call(output="cut", count=64).exit_code == 0
-    assert len(made) == 5
+    # The batch that was stopped is made twice, no other one.
+    assert len(made) == 2 * batches + 1
     assert tree(tmp_path / "cut" / "images").keys() == tree(tmp_path / "whole" / "images").keys()
     files = [
         sorted(path for path in (tmp_path / name).rglob("*") if path.is_file()) for name in ("cut", "whole")

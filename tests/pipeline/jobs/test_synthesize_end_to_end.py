@@ -23,7 +23,7 @@ from medsanitize.release.manifest import read_rows
 from medsanitize.release.verify import verify_release
 
 from tests.helpers.hospital import prepare, tree
-from tests.helpers.synthetic_images import CoarseModel, write_verifier
+from tests.helpers.synthetic_images import CoarseModel, simple_controls, write_verifier
 
 pytestmark = pytest.mark.generate
 
@@ -67,7 +67,6 @@ def policy(trained: Path, base: Path, **section: str) -> Policy:
         "model": f"{trained}/generator",
         "verifier": f"{trained}/verifier",
         "reference": f"{{images: {trained}/scans, table: {trained}/labels.csv}}",
-        "bound": "0.1",
         **section,
     }
     text = ", ".join(f"{key}: {value}" for key, value in settings.items())
@@ -83,6 +82,7 @@ def policy(trained: Path, base: Path, **section: str) -> Policy:
 @pytest.fixture(autouse=True)
 def _verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated verifiers: their quality is not tested here."""
+    simple_controls(monkeypatch)
     for module in (stage, command):
         monkeypatch.setattr(module, "open_verifiers", lambda *_: (CoarseModel(), CoarseModel()))
 
@@ -97,6 +97,9 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def __init__(self, *sides: Any, **terms: Any) -> None:
             self._gate = real(*sides, **terms)
+            self.terms = self._gate.terms
+            self.verifiers = self._gate.verifiers
+            self.plan = replace(self._gate.plan, images=30)
 
         def judge(self, images: Any) -> Any:
             judged = self._gate.judge(images)
@@ -135,18 +138,18 @@ def test_the_command_reports_what_is_needed_and_is_deterministic(trained: Path, 
         call(
             "synthesize", trained / "generator", "--images", trained / "scans",
             "--labels", trained / "labels.csv", "--class", "label", "--verifier", trained / "verifier",
-            "-n", "12", "--balanced", "--bound", "0.1", "--workers", workers,
+            "-n", "12", "--balanced", "--unvetted", "--workers", workers,
             "--output", tmp_path / str(workers),
         )
         for workers in (1, 2)
     ]  # fmt: skip
     assert facts[0]["verdict"]["state"] == "insufficient_data"
-    assert any("299" in needed for needed in facts[0]["verdict"]["needed"])
+    assert any("128 x 128 pixels" in needed for needed in facts[0]["verdict"]["needed"])
     assert facts[0]["training_images_confirmed"] is True
     assert "Nearest real images" in (tmp_path / "1" / "synthesis.html").read_text()
     assert facts[0] == facts[1]
     assert facts[0]["written"] + facts[0]["shortfall"] == 12
-    assert (facts[0]["quality_of"], facts[0]["quality"]["synthetic"]) == ("all that were drawn", 29)
+    assert (facts[0]["quality_of"], facts[0]["quality"]["synthetic"]) == ("all that were drawn", 12)
     files = [
         {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()}
         for name in ("1", "2")

@@ -87,6 +87,13 @@ def shown(patient: int, visit: int) -> Any:
     return (0.6 * face + 0.4 * noise).astype(np.float32)
 
 
+def displayed(patient: int, visit: int) -> Any:
+    """The image as a model reads it from DICOM, where no window is stated."""
+    pixels = shown(patient, visit)
+    low, high = np.quantile(pixels, [0.005, 0.995])
+    return ((pixels - low) / (high - low)).clip(0, 1).astype(np.float32)
+
+
 def given(scores: Calibration) -> str:
     """A calibration file for the distances of the model."""
     return CalibrationFile(Modality.RADIOGRAPH, Coarse().digest, scores).to_json()
@@ -95,7 +102,7 @@ def given(scores: Calibration) -> str:
 def calibration() -> str:
     """Calibration of the model on other patients."""
     taken = [(patient, visit) for patient in range(900, 970) for visit in (0, 1)]
-    pictures = [ImageArray(shown(*one), Modality.RADIOGRAPH) for one in taken]
+    pictures = [ImageArray(displayed(*one), Modality.RADIOGRAPH) for one in taken]
     vectors, patients = Coarse().embed(pictures), np.array([patient for patient, _ in taken])
     first, second = np.triu_indices(len(taken), 1)
     scores = -np.linalg.norm(vectors[first] - vectors[second], axis=1)
@@ -120,7 +127,7 @@ def radiograph(path: Path, patient: int, visit: int) -> None:
         if keyword in data:
             delattr(data, keyword)
     data.PatientID, data.PatientName = f"MRN{patient:07d}", f"QUIXLEY{patient}^A"
-    data.Modality, data.SOPClassUID = "CR", CR
+    data.Modality, data.SOPClassUID, data.BodyPartExamined = "CR", CR, "CHEST"
     data.StudyInstanceUID = generate_uid(entropy_srcs=["study", str(patient), str(visit)])
     data.SeriesInstanceUID = generate_uid(entropy_srcs=["series", str(patient), str(visit)])
     data.SOPInstanceUID = generate_uid(entropy_srcs=["object", str(patient), str(visit)])
@@ -140,7 +147,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "first": [(patient, visit) for patient in range(6) for visit in (0, 1)],
         "second": [(p, v) for p in range(100, 103) for v in (0, 1)]
         + [(p, v) for p in (3, 4, 5) for v in (7, 8)],
-        "third": [(patient, visit) for patient in range(200, 203) for visit in (0, 1)],
+        "third": [(patient, visit) for patient in range(200, 206) for visit in (0, 1)],
     }
     for name, taken in plans.items():
         (base / name).mkdir()
@@ -243,12 +250,15 @@ def doubtful() -> str:
     [
         ("fail", "refused", "failed"),
         ("flag", "published", "flagged"),
-        ("quarantine", "published", "passed"),
+        # More possible matches than chance explains: even without these patients nothing is concluded.
+        ("quarantine", "published", "flagged"),
     ],
 )
 def test_the_action_also_applies_to_possible_matches(
-    make: Make, tmp_path: Path, action: str, ending: str, said: str
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, ending: str, said: str
 ) -> None:
+    # As if the calibration were of these images: its strangers are made up.
+    monkeypatch.setattr("medsanitize.verifiers.reid.overlap.thresholds.difference", lambda *_: "")
     go(make("first"))
     (tmp_path / "calibration.json").write_text(doubtful())
     policy = make("second", section=f", action: {action}")

@@ -60,6 +60,19 @@ def test_a_slide_of_several_files_is_one_object(ran: tuple[Policy, RunResult]) -
     assert audit_release(policy.output).findings == ()
 
 
+def test_slides_of_several_files_in_a_container_are_those_of_a_folder(
+    ran: tuple[Policy, RunResult], tmp_path: Path
+) -> None:
+    fill(tmp_path / "made")
+    policy = prepare(tmp_path)
+    (tmp_path / "export").mkdir(exist_ok=True)
+    shutil.make_archive(str(tmp_path / "export" / "slides"), "zip", tmp_path / "made")
+    result = run(policy, ONE)
+    assert (result.outcomes["released"], result.dropped) == (5, {"container-opened": 1})
+    digests = [sorted(row.sha256 for row in read_rows(one.output)) for one in (policy, ran[0])]
+    assert digests[0] == digests[1]
+
+
 def test_the_manifest_describes_a_slide(ran: tuple[Policy, RunResult]) -> None:
     row = slides_of(ran[0])["aperio"]
     assert row.path == f"data/{row.patient}/+none/+none/{row.instance}.svs"

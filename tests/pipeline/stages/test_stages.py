@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -448,6 +449,38 @@ def test_tables_shift_dates_like_the_images(workplace: Workplace) -> None:
             moved = pydicom.valuerep.DA(data.StudyDate)
             stated = pydicom.valuerep.DA(dates[data.PatientID])
             assert abs((moved - stated).days) <= 1  # the study date is 2004-01-19
+
+
+def test_tables_move_dates_and_times_like_the_images(workplace: Workplace) -> None:
+    table = "[{name: events, file: ./events.csv, patient: pid, dates: [day], times: {at: day}}]"
+    policy = workplace(
+        preset="research", pixels="{at_risk: release}", dicom="{dates: {times: shift}}", tables=table
+    )
+    stated = [("20040119", "00:00:01"), ("2004-01-19 23:59:59", ""), ("2004-01-19", "23:59:59.25")]
+    with (policy.output.parent / "events.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("pid", "day", "at"), *((f"{CANARIES[1]}0", *row) for row in stated)])
+
+    run(policy, ONE)
+
+    rows = pq.read_table(policy.output / "tables" / "events.parquet").to_pylist()
+    early, late = sorted((row["day"] + row["at"] for row in rows if row["at"]), key=len)
+    apart = datetime.strptime(late, "%Y%m%d%H%M%S.%f") - datetime.strptime(early, "%Y%m%d%H%M%S")
+    assert apart.total_seconds() == 86_398.25
+    assert [row["day"] for row in rows if not row["at"]] == [late[:8]]
+    assert early[8:] != "000001"
+
+
+@pytest.mark.parametrize(("times", "found"), [("keep", True), ("shift", False), ("remove", False)])
+def test_the_report_counts_objects_whose_times_lead_to_the_source(
+    times: str, found: bool, workplace: Workplace
+) -> None:
+    policy = workplace(preset="research", pixels="{at_risk: release}", dicom=f"{{dates: {{times: {times}}}}}")
+
+    run(policy, ONE)
+
+    page = (policy.output / "report.html").read_text()
+    assert "Times of day: of" in page
+    assert ("The times of 0 still lead" in page) is not found
 
 
 def test_tables_map_uids_like_the_images(workplace: Workplace) -> None:

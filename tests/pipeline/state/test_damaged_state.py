@@ -194,7 +194,7 @@ def test_a_command_with_a_disk_error_in_the_state_is_retryable(
         raise failure
 
     monkeypatch.setattr(reviewing, "difference", failing)
-    monkeypatch.setattr(export_ledger, "_write", failing)
+    monkeypatch.setattr(export_ledger, "write_private_csv", failing)
 
     done = CliRunner().invoke(cli, [command[0], str(project.output.parent / "policy.yaml"), *command[1:]])
 

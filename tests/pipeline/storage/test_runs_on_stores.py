@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import signal
@@ -26,6 +27,7 @@ from medsanitize.release.registry import Registry
 from medsanitize.release.verify import verify_release
 
 from tests.helpers import slides
+from tests.helpers.containers import tarred
 from tests.helpers.hospital import CANARIES, prepare
 from tests.helpers.s3_server import Answer, Front, environment, free_port, tcp_proxy, web_server
 from tests.helpers.slide_exports import save
@@ -378,3 +380,16 @@ def test_a_stored_file_with_other_bytes_is_never_accepted(store: Store, large: P
     store.put("out/data/a.svs", b"x" * (large / "data" / "a.svs").stat().st_size)
     with pytest.raises(UsageError, match="another release"):
         UploadTarget(f"s3://{store.bucket}/out").put(large, Cancellation(), lambda _: None)
+
+
+def test_a_container_in_a_store_is_opened_as_on_a_disk(
+    store: Store, few: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
+    files = {str(path.relative_to(few)): path.read_bytes() for path in few.rglob("*") if path.is_file()}
+    store.put("in/export.tar.gz", gzip.compress(tarred({"again": files.pop("again"), **files})))
+    policy = prepare(tmp_path, inputs=f"[s3://{store.bucket}/in]")
+    result = run(policy, ONE)
+    assert result.dropped["container-opened"] == 1
+    found = digests_of(policy.output)
+    objects = {name for name in expected if name.startswith("data/")}
+    assert {name: found.get(name) for name in objects} == {name: expected[name] for name in objects}

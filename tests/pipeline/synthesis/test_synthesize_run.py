@@ -24,7 +24,7 @@ from medsanitize.release.verify import verify_release
 from medsanitize.verifiers.leaks.audit import audit_release
 
 from tests.helpers.hospital import tree
-from tests.helpers.synthesis import RULE, Make, released_files, run_policy, synthetic_gate
+from tests.helpers.synthesis import RULE, Make, released_files, report_of, run_policy, synthetic_gate
 from tests.helpers.synthetic_images import CoarseModel, FakeGenerator, person
 
 
@@ -40,7 +40,8 @@ def test_labeled_originals_are_replaced_by_equally_many_images(
     assert len(rows) == 8
     assert {row.synthetic_label for row in made} == {"effusion"}
     assert {(row.model_digest, row.gate_verdict) for row in made} == {("f" * 64, "passed")}
-    assert all(row.match_bound is not None and 0 < row.match_bound <= 0.1 for row in made)
+    assert all(row.residual_bound is not None and 0 < row.residual_bound <= 0.001 for row in made)
+    assert all((row.match_bound or 0) > (row.residual_bound or 0) for row in made)
     assert not any(row.model_digest or row.gate_verdict for row in rows if not row.synthetic)
 
 
@@ -104,7 +105,7 @@ def test_with_too_few_patients_nothing_is_sampled_and_the_need_is_reported(
     policy = make(table=people / "few.csv")
     run_policy(policy)
     report = (policy.output / "report.html").read_text()
-    assert "299 calibration patients with two or more images (available: 30)" in report
+    assert "the 1 that there are allow at best a residual" in report
     assert "f" * 64 in report
     assert not workspace_of(policy).synthetic_page.exists()
 
@@ -144,6 +145,17 @@ def test_only_flagged_images_are_replaced_if_configured(make: Make) -> None:
     twin.save_as(source.with_name("twin.dcm"))
     result = run_policy(policy)
     assert result.dropped == {RULE: 2}
+
+
+def test_tries_are_counted_over_the_versions_of_a_release(make: Make) -> None:
+    policy = make()
+    run_policy(policy)
+    run_policy(make("again"))
+    later = '{name: chest, version: "2.0", mode: pseudonymous}'
+    second = make(others={"release": later, "output": "./second"}, residual="0.002")
+    run_policy(second)
+    assert "(try 1 on these patients" in report_of(policy)
+    assert "(try 2 on these patients" in report_of(second)
 
 
 def test_with_nothing_to_replace_nothing_is_sampled(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.clean import clean_frames
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions
 from medsanitize.sanitize.burned_in.codes import find_codes
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from medsanitize.sanitize.formats.dicom.pixel_data import PIXEL_DATA, WrittenPixels
@@ -106,3 +108,20 @@ class _Blind:
 
     def read_changes(self, *_: object) -> tuple[()]:
         return ()
+
+
+@pytest.mark.parametrize("name", ["Codabar", "ITF", "Code93"])
+def test_bright_bars_are_found_next_to_the_edge_of_an_organ(name: str) -> None:
+    text = {"Codabar": "A4471902A", "ITF": "44719026", "Code93": "KX4471902"}[name]
+    code = zxingcpp.create_barcode(text, getattr(zxingcpp.BarcodeFormat, name))
+    modules = np.asarray(zxingcpp.write_barcode_to_image(code, scale=1, add_quiet_zones=False)).squeeze()
+    bars = np.repeat(modules[:1] < 128, 44, axis=0)
+    rows, columns = np.mgrid[:360, :360]
+    distance = np.hypot(rows - 180, columns - 180)
+    noise = np.random.default_rng(3).normal(0, 3, distance.shape)
+    picture = np.clip(np.where(np.abs(distance - 150) < 7, 150, 20) + noise, 0, 255).astype(np.uint8)
+    picture[12 : 12 + len(bars), 60 : 60 + bars.shape[1]] = np.where(bars, 235, 5)
+    ink = np.zeros_like(picture)
+    ink[12 : 12 + len(bars), 60 : 60 + bars.shape[1]] = bars
+
+    assert hidden(ink, picture) >= 0.99

@@ -45,7 +45,21 @@ def test_uniform_background_is_not_in_a_tile() -> None:
 def test_a_glyph_is_in_a_tile_with_its_background() -> None:
     picture = np.zeros((9 * BLOCK, 9 * BLOCK), np.uint8)
     picture[4 * BLOCK + 1, 6 * BLOCK + 1] = 255
-    assert list(text_tiles(picture)) == [(slice(3 * BLOCK, 6 * BLOCK), slice(5 * BLOCK, 8 * BLOCK))]
+    assert list(text_tiles(picture)) == [(slice(112, 176), slice(176, 240))]
+
+
+def test_a_square_in_question_is_in_a_tile_with_its_background() -> None:
+    picture = np.tile(np.array([0, 255], np.uint8), (9 * BLOCK, 4 * BLOCK))
+    where = np.zeros((18, 16), bool)
+    where[8, 12] = True
+    assert list(text_tiles(picture, where)) == [(slice(112, 176), slice(176, 240))]
+
+
+def test_a_square_at_the_edge_of_a_picture_is_in_a_tile_inside_it() -> None:
+    picture = np.tile(np.array([0, 255], np.uint8), (BLOCK, BLOCK))
+    where = np.zeros((2, 4), bool)
+    where[1, 3] = True
+    assert list(text_tiles(picture, where)) == [(slice(0, 32), slice(32, 64))]
 
 
 def test_neighboring_tiles_overlap_by_a_line() -> None:

@@ -1,4 +1,4 @@
-"""Lines that were recognized before: the same results with and without memory, which is bounded."""
+"""Lines and parts of images that were seen before: the same results without memory, which is bounded."""
 
 from __future__ import annotations
 
@@ -47,3 +47,40 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     models = OcrModels()
     models.recognize([np.full((4, 4), value, np.uint8) for value in range(9)])
     assert len(models._recognized) == 3
+
+
+def screen(*texts: str) -> Gray:
+    """Texts in the corners of a screen, far from each other."""
+    picture = np.zeros((320, 640), np.uint8)
+    for place, text in zip(((20, 40), (380, 280)), texts, strict=False):
+        cv2.putText(picture, text, place, cv2.FONT_HERSHEY_SIMPLEX, 1, 220, 2)
+    return picture
+
+
+def test_a_part_that_stays_is_not_looked_at_again_when_another_one_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    models, looked, real = OcrModels(), [], OcrModels._detect
+    monkeypatch.setattr(OcrModels, "_detect", lambda *given: looked.append(1) or real(*given))
+    models.detect(screen("DOE^JANE", "kVp 120"))
+
+    models.detect(screen("DOE^JANE", "MI 0.9"))
+
+    assert len(looked) == 3
+
+
+def test_patches_are_the_same_with_and_without_memory() -> None:
+    models = OcrModels()
+    models.detect(screen("DOE^JANE", "kVp 120"))
+
+    again = models.detect(screen("DOE^JANE", "MI 0.9"))
+
+    assert again == OcrModels().detect(screen("DOE^JANE", "MI 0.9"))
+
+
+def test_patches_of_parts_are_at_their_place_in_the_image() -> None:
+    first, second = sorted(OcrModels().detect(screen("DOE", "MI 0.9")), key=lambda one: one.top)
+    assert 0 <= first.left < 30
+    assert 0 <= first.top < 30
+    assert 360 < second.left < 390
+    assert 240 < second.top < 270

@@ -10,7 +10,7 @@ import pydicom
 import pytest
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.find_text import read_frames
-from medsanitize.sanitize.burned_in.ocr import Bounds, Cells, Frame, TextReader
+from medsanitize.sanitize.burned_in.ocr import Bounds, Cells, Frame, TextReader, _scale
 from medsanitize.sanitize.burned_in.rendering import render_frame
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
@@ -99,6 +99,29 @@ def test_small_text_is_found_in_a_large_frame() -> None:
     frame = anatomy(1100, 1400)
     mask = written(frame, LINE, (1000, 900), 16, ink=0.5)
     assert covered(reader().read(frame), mask) > 0.99
+
+
+def test_specks_of_noise_do_not_enlarge_the_frame_of_large_letters() -> None:
+    letters = np.zeros((300, 300), np.float32)
+    letters[10:290, 20:30] = letters[10:290, 60:70] = letters[10:290, 100:130] = 1.0
+    specks = letters.copy()
+    specks[::9, 200::9] = 0.3
+
+    assert _scale(letters, 1 << 20) == _scale(specks, 1 << 20) == 1
+
+
+@pytest.mark.parametrize(("cells", "least"), [(2, 2.9), (4, 1.6), (8, 1.0)])
+def test_small_letters_enlarge_the_frame(cells: int, least: float) -> None:
+    chances = np.zeros((400, 400), np.float32)
+    for row in range(10, 390, 20):
+        chances[row : row + cells, 10:200] = 1.0
+    assert least <= _scale(chances, 1 << 21) < least + 0.2
+
+
+def test_a_few_large_letters_are_enlarged_since_it_costs_little() -> None:
+    chances = np.zeros((32, 32), np.float32)
+    chances[4:13, 2:20] = 1.0
+    assert _scale(chances, 128 * 128) == 2
 
 
 class Blinded(TextReader):

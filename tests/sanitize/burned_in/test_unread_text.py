@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medsanitize.sanitize.burned_in.areas import covered_fraction
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.clean import CleaningOptions, ImageFrames, clean_frames
+from medsanitize.sanitize.burned_in.clean import clean_frames
+from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions
+from medsanitize.sanitize.burned_in.image_frames import ImageFrames
+from medsanitize.sanitize.burned_in.strokes import find_lines
 from medsanitize.sanitize.burned_in.text_map import text_chances
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
@@ -142,6 +146,17 @@ def test_the_ground_between_the_lines_of_a_block_is_no_text() -> None:
     assert not mask[100:].any()
 
 
+def test_a_search_near_areas_finds_what_a_search_of_the_frame_finds_there() -> None:
+    picture = np.vstack([drawn(NAME)[0], drawn(NAME, angle=30)[0]]).astype(np.float32)
+    chances = text_chances(picture)
+    area = (150, 190, 200, 210)
+    near = {one for line in find_lines(picture, chances, near=[area]) for one in line.letters}
+    everywhere = {one for line in find_lines(picture, chances) for one in line.letters}
+    inside = {one for one in everywhere if covered_fraction(one, area) > 0}
+    assert inside
+    assert inside <= near < everywhere
+
+
 def test_a_harmless_word_that_blanking_would_cut_is_blanked_whole() -> None:
     picture, letters = drawn("SUPINE", 24)
     rows = np.flatnonzero(letters.any(axis=1))
@@ -165,6 +180,28 @@ def test_rulers_noise_and_anatomy_are_no_text() -> None:
 
     for picture in (ruler, dots, np.clip(shadows, 0, 255).astype(np.uint8)):
         assert not unread(picture).any()
+
+
+@pytest.mark.parametrize("sides", [(201, 301), (395, 309), (250, 333)])
+def test_noise_at_the_edge_of_a_frame_of_any_size_is_no_text(sides: tuple[int, int]) -> None:
+    import cv2
+
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        shadows = cv2.GaussianBlur(rng.normal(0, 1, sides), (0, 0), sides[0] / 12)
+        shadows = 255 * (shadows - shadows.min()) / np.ptp(shadows)
+        picture = np.clip(shadows + rng.normal(0, 3, sides), 0, 255).astype(np.uint8).astype(np.float32)
+        assert not unread_areas(picture, text_chances(picture), (), ())
+
+
+@pytest.mark.parametrize("cut", [(0, 1), (3, 0), (5, 7)])
+def test_text_at_the_edge_of_a_frame_of_any_size_is_found(cut: tuple[int, int]) -> None:
+    picture, ink = drawn(NAME)
+    bottom, right = (int(places.max()) + 3 for places in np.nonzero(ink))
+    picture, ink = (one[: bottom + cut[0], : right + cut[1]] for one in (picture, ink))
+    values = picture.astype(np.float32)
+    found = covered(unread_areas(values, text_chances(values), (), ()), picture.shape)
+    assert found[ink].all()
 
 
 def test_a_line_is_acquitted_only_by_a_reading_that_accounts_for_its_ink() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from medsanitize.policies.model import Policy
-from medsanitize.sanitize.dicom.dates import shift_date
+from medsanitize.sanitize.dicom.dates import Shift, shift_date
 from medsanitize.sanitize.dicom.dummies import dummy_value
 from medsanitize.sanitize.dicom.object_state import ObjectState, SubjectState
 from medsanitize.sanitize.dicom.sample_data import trim_to_counts, unsigned_numbers
@@ -252,7 +252,7 @@ def test_a_dummy_date_is_not_a_known_date(make_policy: MakePolicy, subkeys: SubK
     policy = make_policy("ps3.15-basic")
 
     def made_up(known: frozenset[str]) -> str:
-        subject = SubjectState("id:/1", "X", 31, NOTHING_FORBIDDEN, known)
+        subject = SubjectState("id:/1", "X", Shift(31), NOTHING_FORBIDDEN, known)
         job = ObjectState(policy, subkeys, subject, {}, TextRules(policy.text))
         return dummy_value(job, 0x00080023, b"DA", b"unreadable").decode()
 

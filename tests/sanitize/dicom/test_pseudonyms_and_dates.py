@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.policies.model import Dates, Policy, Pseudonyms
 from medsanitize.sanitize.context import Context
-from medsanitize.sanitize.dicom.dates import shift_date, shift_datetime, shift_days
+from medsanitize.sanitize.dicom.dates import Shift, patient_shift, shift_date, shift_datetime
 from medsanitize.sanitize.dicom.dicom_sanitizer import DicomSanitizer
 from medsanitize.sanitize.dicom.inspect_dicom import inspect_dicom
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys, remap_uid
@@ -184,7 +184,7 @@ def test_another_key_changes_every_pseudonym(real: Real, release: Release) -> No
 
 @given(st.text(min_size=1, max_size=20), st.booleans())
 def test_a_date_shift_is_30_to_1825_days(patient: str, keep_weekday: bool) -> None:
-    days = shift_days(KEYS, patient, Dates(keep_weekday=keep_weekday))
+    days = patient_shift(KEYS, patient, Dates(keep_weekday=keep_weekday)).days
 
     assert 30 <= abs(days) <= 1825
     assert not keep_weekday or days % 7 == 0
@@ -239,7 +239,7 @@ def test_nonstandard_dates_are_read_if_unambiguous(text: str, moved: str | None)
     ],
 )
 def test_date_times_keep_precision_time_and_offset(text: str, moved: str | None) -> None:
-    assert shift_datetime(text, 30) == moved
+    assert shift_datetime(text, Shift(30)) == moved
 
 
 def test_intervals_are_preserved_across_dates_and_date_times(real: Real, release: Release) -> None:

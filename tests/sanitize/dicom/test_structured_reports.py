@@ -202,6 +202,46 @@ def test_an_item_with_the_concept_of_a_location_or_request_is_removed(
     assert len(released.ContentSequence) == before
 
 
+IDENTIFIERS = {
+    "DCM": "110190 111700 111705 111706 111724 112347 112351 112352 112363 113511 113512 113513 113514 "
+    "113516 113605 113832 120999 121121 121124 121154 121193 121196 121197 121434 121435 122128 125010 "
+    "128775 130527",
+    "LN": "11951-1 74711-3",
+    "NCDR [2.0b]": "53",
+}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "code"), [(scheme, code) for scheme, codes in IDENTIFIERS.items() for code in codes.split()]
+)
+def test_texts_that_the_table_of_concepts_removes_are_removed_though_they_look_harmless(
+    scheme: str, code: str, real: Real, release: Release, make_policy: MakePolicy
+) -> None:
+    report = real("reportsi.dcm")
+    item = text_item(code, "Concept", "lateral thoracic")
+    item.ConceptNameCodeSequence[0].CodingSchemeDesignator = scheme
+    report.ContentSequence.append(item)
+    options = {"clean_structured_content": True, "clean_descriptors": True}
+
+    done, out, _ = release(report, make_policy("ps3.15-basic", dicom={"options": options}))
+
+    assert b"lateral thoracic" not in out
+    assert done.record.rules["X:identifier-context"] == 1
+
+
+def test_a_code_that_contains_the_digits_of_an_identifier_stays(
+    real: Real, release: Release, make_policy: MakePolicy
+) -> None:
+    report = real("reportsi.dcm")
+    report.ContentSequence.append(text_item("121071", "Finding", "lateral thoracic"))
+
+    _, out, _ = release(
+        report, make_policy("ps3.15-basic", dicom={"options": {"clean_structured_content": True}})
+    )
+
+    assert b"lateral thoracic" in out
+
+
 def reference(*place: int) -> Dataset:
     item = Dataset()
     item.RelationshipType, item.ReferencedContentItemIdentifier = "INFERRED FROM", list(place)

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from medsanitize.sanitize.formats.ground import (
+    _flat_rows,
     fill_with_ground,
+    flat_value,
     is_uniform,
     mask_of,
     tolerance_of,
@@ -174,3 +176,31 @@ def test_blocks_of_a_gray_jpeg_get_the_gray_around_them() -> None:
     new = decoded(blank_blocks(jpeg(gray), AREAS, white=False))
 
     assert np.abs(new - GROUND[0]).max() <= 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_where_two_grounds_meet_each_row_gets_the_one_beside_it(channels: int) -> None:
+    made = np.full((40, 60, channels), 20, np.uint8)
+    made[20:] = 90
+    before = made if channels > 1 else made[:, :, 0]
+    inked = before.copy()
+    inked[12:28, 10:50] = 255
+
+    after = fill_with_ground(inked, [(10, 12, 50, 28)], 0, tolerance=8)
+
+    assert np.array_equal(after, before)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.uint8, np.int16, np.uint16, np.float32]))
+def test_the_grounds_of_all_rows_are_those_of_each(seed: int, kind: type) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (6, 12, 3) if rng.integers(2) else (6, 12)
+    samples = rng.integers(0, 4, shape).astype(kind)
+    samples[:, :9] = samples[0, 0]
+    near, tolerance = rng.random((6, 12)) < rng.random(), 1 if kind is np.uint8 else 0
+
+    levels, flat = _flat_rows(samples, near, tolerance)
+
+    each = [flat_value(row[marked], tolerance) for row, marked in zip(samples, near, strict=True)]
+    assert flat.tolist() == [one is not None for one in each]
+    assert all(np.array_equal(one, level) for one, level in zip(each, levels, strict=True) if one is not None)

@@ -337,6 +337,18 @@ def test_a_jpeg_declared_uncompressed_by_a_tiff_is_quarantined() -> None:
     assert rule_of(data) == "tiff-structure"
 
 
+def test_a_repeated_tag_that_is_no_text_is_quarantined() -> None:
+    twice = number(278, 8), number(278, 8)
+    assert rule_of(tiff_with(*twice)) == "tiff-structure"
+
+
+def test_a_repeated_text_overlapping_the_pixels_is_quarantined() -> None:
+    data = tiff_with(ascii_entry(270, b"scene"), ascii_entry(270), strip=bytes(64))
+    place = data.index(RAW)
+    moved = data.replace(struct.pack("<HHII", 273, 4, 1, 8), struct.pack("<HHII", 273, 4, 1, place - 40))
+    assert (rule_of(data + bytes(64)), rule_of(moved + bytes(64))) == ("released", "tiff-structure")
+
+
 def test_a_tag_overlapping_the_pixels_is_quarantined() -> None:
     data = tiff_with((270, 2, len(RAW), RAW), strip=bytes(64))
     place = data.index(RAW)

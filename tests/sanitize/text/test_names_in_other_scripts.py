@@ -78,3 +78,7 @@ def test_spellings_of_one_name_are_reduced_to_one() -> None:
     spellings = ["хрущев", "khrushchev", "hruschtschow", "chruscev"]
 
     assert set.intersection(*(set(reduced_spellings(one)) for one in spellings))
+
+
+def test_a_known_name_is_found_although_an_open_list_has_it_as_a_word() -> None:
+    assert cut("Inhisar^Ali", "تحسن انحسار الأعراض") == ["انحسار"]

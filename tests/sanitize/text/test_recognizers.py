@@ -23,7 +23,7 @@ IDENTIFIERS = {
     "uid": "1.2.826.0.1.3680043.10.1511|123e4567-e89b-12d3-a456-426614174000",
     "national number": "123-45-6789|943 476 5919|1 85 05 78 006 084 36|123.456.789-09|12345678Z|X1234567L|19811218-9876"
     "|44051401359|RSSMRA85T10A562S|111222333|QQ 12 34 56 C|756.1234.5678.97|DE89 3704 0044 0532 0130 00",
-    "record number": "AB-1234567|SN123456|12345678|XK12-3456|A12B34C56",
+    "record number": "C22-6718|D2018-5503|T17/90041|20-G-4415|22:N0713|P 23-9902|18-hs-3307|19B-7781|23-MR-002211/B2|H19/5512-C4|AB-1234567|SN123456|12345678|XK12-3456|A12B34C56",
     "address": "123 Main Street, Springfield 12345|Hauptstraße 12, 10115 Berlin|12 rue de la Paix, 75002 Paris"
     "|Calle Mayor 5, 28013 Madrid|via Roma 1, 00184 Roma|ul. Długa 5, 00-238 Warszawa|Keizersgracht 12, 1015 CN Amsterdam"
     "|Storgatan 3, 111 22 Stockholm|P.O. Box 123|SW1A 2AA|K1A 0B1",
@@ -59,6 +59,8 @@ def test_identifiers_of_every_class_are_removed(kind: str, setting: str, cleaner
         ("PACEMAKER , card no SN123456", "PACEMAKER , card no"),
         ("born 05/50, smoker", "born, smoker"),
         ("Tel. 030 1234567", "Tel."),
+        ("Stent lot QX77-31, iliac", "Stent lot, iliac"),
+        ("Lote 7B19-C, prótesis", "Lote, prótesis"),
         ("serial no. XK12-3456", "serial no."),
     ],
 )
@@ -89,6 +91,10 @@ def test_the_label_is_kept_and_its_number_removed(text: str, left: str, cleaner:
         "370 MBq F-18 FDG",
         "1.5 x 1.5 x 5mm",
         "Cobb angle 23°",
+        "window L40/400",
+        "a lot of fluid, charge 2 J",
+        "TE20-300 ms",
+        "C5-C6, C50.911",
     ],
 )
 def test_quantities_are_kept(text: str, cleaner: TextCleaner) -> None:
@@ -116,3 +122,13 @@ def test_clinical_words_after_a_postcode_and_a_comma_are_not_a_town() -> None:
     address = max((one for one in find_patterns(text) if one.rule == "address"), key=lambda one: one.end)
 
     assert text[address.end :] == ", Verlaufskontrolle Rundherd"
+
+
+@pytest.mark.parametrize("plate", ["plate Q77", "number plate XK5", "License plate 482913", "plate 1A"])
+def test_a_number_behind_the_word_plate_is_removed(plate: str, cleaner: TextCleaner) -> None:
+    assert not any(char.isdigit() for char in cleaner.clean(f"parked with {plate}", NOBODY).text)
+
+
+@pytest.mark.parametrize("text", ["end plate T12 fracture", "growth plate L4", "endplate C5/6"])
+def test_a_level_behind_the_word_plate_is_kept(text: str, cleaner: TextCleaner) -> None:
+    assert cleaner.clean(text, NOBODY).text == text

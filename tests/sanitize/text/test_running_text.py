@@ -29,14 +29,14 @@ def test_unlisted_words_of_a_sentence_are_kept(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("Geen klieren vergroot, dr. espiculado akkoord.", "espiculado"),
-        ("No effusion. Name: espiculado", "espiculado"),
+        ("Geen klieren vergroot, dr. subsolidoso akkoord.", "subsolidoso"),
+        ("No effusion. Name: subsolidoso", "subsolidoso"),
         ("Seen with Wadhwani in clinic.", "Wadhwani"),
         ("The study was discussed with wadhwani in clinic.", "wadhwani"),
-        ("no effusion seen by espiculado today", "espiculado"),
+        ("no effusion seen by subsolidoso today", "subsolidoso"),
         ("Die Läsion wurde mit Frau Beckenperitoneum besprochen.", "Beckenperitoneum"),
         ("Kowalczykowska reports pain in the chest.", "Kowalczykowska"),
-        ("CT for Espiculado Hiliarez on the ward.", "Espiculado"),
+        ("CT for Subsolidoso Hiliarez on the ward.", "Subsolidoso"),
     ],
 )
 def test_an_unlisted_word_is_cut_where_it_may_be_a_name(text: str, name: str) -> None:
@@ -44,6 +44,6 @@ def test_an_unlisted_word_is_cut_where_it_may_be_a_name(text: str, name: str) ->
 
 
 def test_an_unlisted_word_of_an_image_is_a_possible_name() -> None:
-    line = "Geen klieren espiculado"
+    line = "Geen klieren subsolidoso"
     assert CLEANER.clean(f"{line}.", NOBODY).text == f"{line}."
     assert CLEANER.identifying(line, NOBODY, noisy=False)

@@ -142,3 +142,30 @@ def test_letters_of_names_are_not_those_of_words(name: str) -> None:
 def test_phrases_are_compared_without_the_ending_of_a_plural() -> None:
     assert phrase_key(["Crohn", "Diseases"]) == "crohn disease"
     assert phrase_key(["Situs", "Virus"]) == "situs virus"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Stokes-Adams, syncope",
+        "Danis-Weber B.",
+        "Schönlein-Henoch, petechiae",
+        "Judet-Letournel, acetabulum",
+        "Savary-Miller II, reflux",
+        "Kimmelstiel-Wilson nodules",
+    ],
+)
+def test_a_pair_of_names_that_only_terms_have_is_kept_by_itself(text: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Dr Stokes-Adams, syncope", "Dr, syncope"),
+        ("Patient: Danis-Weber", "Patient:"),
+        ("Stokes Adams, syncope", "syncope"),
+    ],
+)
+def test_such_a_pair_is_cut_where_it_is_a_person(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left

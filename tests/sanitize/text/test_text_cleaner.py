@@ -163,6 +163,8 @@ def test_technical_lines_of_an_image_do_not_identify(line: str) -> None:
         "97Y",
         "[F] 05.12.2019",
         "Dr. Field",
+        "MAY STRONG",
+        "WILL HEAD",
     ],
 )
 def test_lines_of_an_image_that_could_be_names_identify(line: str) -> None:
@@ -242,3 +244,74 @@ def test_text_of_known_words_does_not_load_the_model() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
 
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("line", ["Xu Hu", "YU, YI", "Lu^Jo", "Hu Xu 45"])
+def test_two_names_of_two_letters_side_by_side_are_not_specks(line: str) -> None:
+    assert CLEANER.identifying(line, NOBODY, noisy=True)
+
+
+@pytest.mark.parametrize("line", ["Gn 50 Dr 60", "Xu", "xu hu", "HU 40 XU"])
+def test_single_words_of_two_letters_may_be_specks_or_settings(line: str) -> None:
+    assert not CLEANER.identifying(line, NOBODY, noisy=True)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2007", "\u2009", "\u3000"])
+def test_a_name_behind_any_kind_of_space_is_cut(space: str) -> None:
+    text = f"seen by Prof.{space}Short, cough"
+
+    assert "Short" not in CLEANER.clean(text, NOBODY).text
+
+
+def test_hyphens_that_do_not_break_join_the_digits_of_a_number() -> None:
+    assert CLEANER.clean("SSN 219\u201109\u20119999, cough", NOBODY).text == "SSN, cough"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "five five one nine two",
+        "vier vier sieben eins",
+        "trois sept zéro deux",
+        "4f 64 61 20 56 65",
+        "Oda%20Vestergren%2C%20A",
+        "\\u004f\\u0064\\u0061",
+    ],
+)
+def test_dictated_digits_and_encoded_texts_are_cut(hidden: str) -> None:
+    assert CLEANER.clean(f"CT chest {hidden}", NOBODY).text == "CT chest"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["one two three breaths", "C3 C4 C5 C6 levels", "D1 D2 D3 D4 vertebrae", "stenosis 50%, 60% and 70%"],
+)
+def test_counts_levels_and_percentages_are_no_encoded_text(text: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["-A1", "12-A1-", "gps 1.2 ", "mitrale Xyzzung ", "via " + "A1-" * 40, "calle " + "A-" * 60]
+)
+def test_hostile_texts_are_cleaned_in_linear_time(piece: str) -> None:
+    start = time.process_time()
+
+    CLEANER.clean(piece * (16_000 // len(piece)), NOBODY)
+
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "Karl-von-Ossietzky-Straße 5",
+        "Dr.-Karl-Renner-Platz 12, 1010 Wien",
+        "Alte Poststraße 7",
+        "Am Alten Markt-Weg 3",
+        "St.-Georg-Straße 3a",
+        "Rua Sá-Carneiro 8",
+        "calle San-José 14",
+    ],
+)
+def test_names_of_streets_with_hyphens_are_cut(address: str) -> None:
+    assert CLEANER.clean(f"CT Thorax, {address}", NOBODY).text == "CT Thorax"

@@ -196,3 +196,23 @@ def test_digits_and_punctuation_become_ascii_at_the_same_places() -> None:
 
     assert with_ascii_signs(text) == "2021,CT12."
     assert len(with_ascii_signs(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ο ασθενής παραπονέθηκε για εμβοές που υποχώρησαν",
+        "علاج المريض باستخدام الأدوية",
+        "הממצא נסרק היום",
+        "मरीज की शिकायतें दवाइयों से कम",
+        "약물을 이용하여 통증을 조절하였으며 증상이 호전되었다",
+        "术前停用抗凝药，已用钢板内固定",
+    ],
+)
+def test_words_in_use_are_kept_in_a_sentence(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize("text", ["انحسار", "د. انحسار", "דר נסרק"])
+def test_a_word_in_use_is_cut_alone_and_after_a_title(text: str) -> None:
+    assert text.split()[-1] not in clean(text)

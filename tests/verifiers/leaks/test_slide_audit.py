@@ -18,6 +18,7 @@ from medsanitize.sanitize.wsi.registry import plan_edits
 from medsanitize.sanitize.wsi.source import SlideName, SlideView
 from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
 from medsanitize.verifiers.leaks.slide_audit import StagedSlide, audit_slide, tile_digest, tile_digests
+from medsanitize.verifiers.leaks.slide_hidden_data import identifying_words
 from PIL import Image
 
 from tests.helpers import slides
@@ -211,3 +212,10 @@ def test_channels_have_the_digests_of_their_slides(tmp_path: Path) -> None:
     assert tile_digests(one.sources[0], one.sources[1:]) == (whole, *channels)
     assert channels == [tile_digest(path, ()) for path in one.sources[1:]]
     assert whole not in channels
+
+
+def test_colors_and_pixel_types_of_channels_are_no_identifying_words_but_what_resembles_them_is() -> None:
+    text = (
+        b"<Color>#FF00A0F5</Color><PixelType>Gray32Float</PixelType><Comment>#FF00A0F6 Gray32Floor</Comment>"
+    )
+    assert identifying_words([text]) == {b"ff00a0f6", b"gray32floor"}

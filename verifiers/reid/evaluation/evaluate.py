@@ -13,6 +13,8 @@ from medsanitize.verifiers.reid.evaluation.operating_point import ThresholdMetri
 from medsanitize.verifiers.reid.evaluation.pairwise_auc import AllPairs, sum_pairs
 from medsanitize.verifiers.reid.evaluation.retrieval_metrics import Queries, RetrievalMetrics, rank, summarize
 from medsanitize.verifiers.reid.evaluation.subgroups import Subgroup, measure_subgroups
+from medsanitize.verifiers.reid.exchangeability import difference
+from medsanitize.verifiers.reid.index.reranking import fuse_scores, rerank_scores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _STEPS: Final = 200
+# Of the two models in a search, chosen with `reranking.NEIGHBORS`.
+_VERIFIER_WEIGHT: Final = 0.7
+# Scores in float32 that are nearer to 1 are equal to it.
+_LEAST: Final = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class Evaluation:
         Retrieval of images of another day only; None where days are unknown.
     retrieval_by_score
         Retrieval by the score of the verification model; None without one.
+    search
+        Retrieval by both models, re-ranked over all images; None without a verification model.
     verification
         Verification metrics.
     subgroups
@@ -82,6 +90,7 @@ class Evaluation:
     retrieval: RetrievalMetrics
     retrieval_other_day: RetrievalMetrics | None
     retrieval_by_score: RetrievalMetrics | None
+    search: RetrievalMetrics | None
     verification: VerificationMetrics
     subgroups: tuple[Subgroup, ...]
 
@@ -120,7 +129,8 @@ def evaluate(
     models : mapping of str to str
         Description of the models for the result.
     calibration : Calibration, optional
-        Calibration stored with the model of the pair scores.
+        Calibration stored with the model of the pair scores; it sets the threshold only if these patients
+        score as its own do.
     target : float
         False match rate of the threshold.
 
@@ -139,6 +149,9 @@ def evaluate(
         raise _nothing("one image of each patient" if retrieval is None else "one patient")
     scores = distances if pair_scores is None else pair_scores
     pairs = sum_pairs(scores, patients)
+    # A threshold of other images would give another false match rate than the one that it is named for.
+    if calibration is not None and difference(pairs.calibration(), calibration):
+        calibration = None
     decided = threshold_metrics(pairs, scores, patients, calibration, target)
     return Evaluation(
         images=len(labels),
@@ -148,6 +161,7 @@ def evaluate(
         retrieval=retrieval,
         retrieval_other_day=summarize(_other_day(distances, patients, labels), patients),
         retrieval_by_score=None if pair_scores is None else summarize(rank(pair_scores, patients), patients),
+        search=None if pair_scores is None else _search(distances, pair_scores, patients),
         verification=VerificationMetrics(
             score="distance" if pair_scores is None else "verifier",
             auc=pairs.auc,
@@ -166,6 +180,20 @@ def _nothing(there_is: str) -> UsageError:
         f"There is only {there_is}: nothing can be measured",
         "Add patients, at least some with two or more images",
     )
+
+
+def _search(
+    distances: NDArray[np.float32], pair_scores: NDArray[np.float32], patients: NDArray[np.intp]
+) -> RetrievalMetrics | None:
+    """Retrieve by both models, re-ranked; the patients are not used before the ranks are judged."""
+    import numpy as np
+
+    # As logits: most scores are so near to 0 or 1 that their deviation says nothing.
+    inside = pair_scores.astype(np.float64).clip(_LEAST, 1 - _LEAST)
+    logits = np.log(inside / (1 - inside))
+    fused = fuse_scores([distances, logits], [1 - _VERIFIER_WEIGHT, _VERIFIER_WEIGHT])
+    reranked = rerank_scores(fused).astype(np.float32)
+    return summarize(rank(reranked, patients), patients)
 
 
 def _other_day(distances: NDArray[np.float32], patients: NDArray[np.intp], labels: Labels) -> Queries:

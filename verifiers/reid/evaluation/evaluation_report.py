@@ -38,7 +38,7 @@ def evaluation_page(found: Evaluation) -> bytes:
             ("AUC", f"{pairs.auc:.3f}"),
         ),
         sections=(
-            _search(found.retrieval, found.retrieval_other_day),
+            _search(found),
             _pairs(pairs),
             *_parts(found.subgroups),
         ),
@@ -47,10 +47,14 @@ def evaluation_page(found: Evaluation) -> bytes:
     return render_page(page)
 
 
-def _search(found: RetrievalMetrics, other_day: RetrievalMetrics | None) -> Section:
-    rows = [_retrieval_row("all mates", found)]
-    if other_day is not None:
-        rows.append(_retrieval_row("only mates of another day", other_day))
+def _search(found: Evaluation) -> Section:
+    ways = {
+        "all mates": found.retrieval,
+        "only mates of another day": found.retrieval_other_day,
+        "all mates, by the verifier's score": found.retrieval_by_score,
+        "all mates, by both models and re-ranked": found.search,
+    }
+    rows = [_retrieval_row(name, one) for name, one in ways.items() if one is not None]
     return Section(
         "Search with one image",
         (

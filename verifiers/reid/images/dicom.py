@@ -1,4 +1,4 @@
-"""Images of DICOM objects: the displayed middle frame, and the view position."""
+"""Images of DICOM objects: the displayed middle frame, its kind, and the view position."""
 
 from __future__ import annotations
 
@@ -45,8 +45,15 @@ _ERRORS = (
 )
 
 
-def read_dicom(path: Path) -> ImageArray | None:
+def read_dicom(path: Path, stated: Modality | None = None) -> ImageArray | None:
     """Read the middle frame of a DICOM object (frame ``n // 2`` of ``n``, from 0).
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    stated : Modality, optional
+        See `medsanitize.verifiers.reid.images.kinds.kind_of_dicom`.
 
     Returns
     -------
@@ -66,7 +73,7 @@ def read_dicom(path: Path) -> ImageArray | None:
             if path.stat().st_size > _MOST_BYTES:
                 raise UnreadablePicture("too-large")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buf:
-                return _picture(buf)
+                return _picture(buf, stated)
     except Quarantined as refused:
         raise UnreadablePicture(
             refused.rule, "pixels" if refused.location == "pixels" else "header"
@@ -75,7 +82,8 @@ def read_dicom(path: Path) -> ImageArray | None:
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
 
 
-def _picture(buf: mmap.mmap) -> ImageArray | None:
+def _picture(buf: mmap.mmap, stated: Modality | None) -> ImageArray | None:
+    from medsanitize.verifiers.reid.images.kinds import kind_of_dicom, place_of_slice
     from medsanitize.verifiers.reid.images.raster import collapse_channels
 
     ds = _data_set(buf)
@@ -92,7 +100,9 @@ def _picture(buf: mmap.mmap) -> ImageArray | None:
 
         colors = display_values(gray, ds, frame)
     pixels = colors if slide else collapse_channels(colors)
-    return ImageArray(pixels, Modality.SLIDE if slide else Modality.RADIOGRAPH, "" if slide else _view(ds))
+    kind = kind_of_dicom(ds, stated)
+    series, place = place_of_slice(ds) if kind is not None and kind.is_sliced else ("", 0.0)
+    return ImageArray(pixels, kind, "" if slide else _view(ds), series=series, position=place)
 
 
 def _data_set(buf: mmap.mmap) -> Dataset:
@@ -104,6 +114,8 @@ def _data_set(buf: mmap.mmap) -> Dataset:
     from pydicom.uid import UID
 
     container = open_dicom(buf, Limits())
+    if not container.readable_pixels:
+        raise Quarantined("unknown-transfer-syntax", "meta")
     layout = container.syntax.layout
     source: Any = container.buf if container.buf is buf else BytesIO(container.buf)
     source.seek(container.start)

@@ -24,13 +24,21 @@ _MIN_COLOR_SPREAD = 0.12
 _MIN_COLORED_SHARE = 0.05
 
 
-def read_raster(path: Path) -> ImageArray:
+def read_raster(path: Path, stated: Modality | None = None) -> ImageArray:
     """Read the first page of a file, upright by its EXIF orientation.
 
-    Color images with three equal channels become gray. An image is taken for a slide if more than 5 % of its
-    pixels have channels that differ by more than 0.12: stains are colored, radiographs are not. Gray samples
-    of more than 8 bits, whose range is unknown, are scaled between their 0.5th and 99.5th percentile.
-    Transparency becomes white in color images and black in gray ones.
+    Color images with three equal channels become gray. Gray samples of more than 8 bits, whose range is
+    unknown, are scaled between their 0.5th and 99.5th percentile. Transparency becomes white in color images
+    and black in gray ones; an image is in color if more than 5 % of its pixels have channels that differ by
+    more than 0.12.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    stated : Modality, optional
+        The kind of the image, which its pixels do not tell: a CT slice is as gray as a radiograph. A picture
+        in color is of unknown kind if a radiograph is stated.
 
     Raises
     ------
@@ -56,8 +64,9 @@ def read_raster(path: Path) -> ImageArray:
     except (OSError, SyntaxError, ValueError, LookupError, ArithmeticError, RuntimeError, TypeError):
         raise UnreadablePicture("pixels-undecodable", "pixels") from None
     shown = collapse_channels(pixels)
-    modality = Modality.SLIDE if _is_stained(shown) else Modality.RADIOGRAPH
-    return ImageArray(shown, modality, further=further)
+    # A radiograph has no colors: the statement is of another picture.
+    contradicted = stated is not None and stated.is_projection and _is_stained(shown)
+    return ImageArray(shown, None if contradicted else stated, further=further)
 
 
 def collapse_channels(pixels: NDArray[np.float32]) -> NDArray[np.float32]:

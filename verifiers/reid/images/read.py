@@ -26,7 +26,9 @@ class ImageRegion(StrEnum):
     CROP = "crop"
 
 
-def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArray:
+def read_image(
+    path: Path, *, kind: Modality | None = None, part: ImageRegion = ImageRegion.WHOLE
+) -> ImageArray:
     """Read one image as input of a model.
 
     The content decides on the format: DICOM (displayed middle frame), slide (DICOM of modality SM, or a
@@ -37,6 +39,9 @@ def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArr
     ----------
     path : Path
         The file; the main one of a slide with several files.
+    kind : Modality, optional
+        The kind that a table or a command states. A header that states another one wins; without either, the
+        image has no kind, and no model reads it.
     part : ImageRegion
         Region of the image.
 
@@ -48,7 +53,7 @@ def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArr
     from medsanitize.verifiers.reid.images.slide import central_crop
 
     try:
-        picture = _whole(path)
+        picture = _whole(path, kind)
     except OSError:
         raise UnreadablePicture("file-not-readable") from None
     if min(picture.pixels.shape[:2]) < 1:
@@ -62,7 +67,7 @@ def read_image(path: Path, *, part: ImageRegion = ImageRegion.WHOLE) -> ImageArr
     return replace(picture, pixels=_central_half(picture.pixels))
 
 
-def _whole(path: Path) -> ImageArray:
+def _whole(path: Path, kind: Modality | None) -> ImageArray:
     from medsanitize.sanitize.formats.dicom.file import looks_like_dicom
     from medsanitize.sanitize.formats.file_type import detect_format
     from medsanitize.verifiers.reid.images.dicom import read_dicom
@@ -74,16 +79,17 @@ def _whole(path: Path) -> ImageArray:
     form = detect_format(head)
     # The preamble of a DICOM file may be a TIFF header (PS3.10 7.1): DICOM must be tried first.
     if head[128:132] == b"DICM" or (form is None and looks_like_dicom(head)):
-        picture = read_dicom(path)
+        picture = read_dicom(path, kind)
         return ImageArray(read_slide(path), Modality.SLIDE) if picture is None else picture
-    if form != "png" and is_slide(path):
+    # OpenSlide reads every tiled TIFF: a statement of another kind wins.
+    if form != "png" and kind in (None, Modality.SLIDE) and is_slide(path):
         return ImageArray(read_slide(path), Modality.SLIDE)
     # A CZI slide that OpenSlide cannot read is reported as a slide, not as an unknown file.
     if head[:10] == b"ZISRAWFILE":
         raise UnreadablePicture("slide-not-readable", "slide")
     if form is None:
         raise UnreadablePicture("not-an-image")
-    return read_raster(path)
+    return read_raster(path, kind)
 
 
 def _as_slide(pixels: NDArray[np.float32]) -> NDArray[np.float32]:

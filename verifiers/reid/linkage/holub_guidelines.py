@@ -238,7 +238,7 @@ def _blocks(facts: ChecklistFacts, linked: Rate | None) -> tuple[Standing, str]:
     if linked is not None and linked.errors:
         return "not_met", _attack_sentence(linked)
     if facts.without_block:
-        return _NEEDS_REVIEW, f"The block of {facts.without_block:,} slides is not known."
+        return _NEEDS_REVIEW, f"Slides whose block is not known: {facts.without_block:,}."
     return _NEEDS_REVIEW, (
         f"{facts.shared_blocks:,} of {facts.blocks:,} blocks have several slides here. Other slides of the"
         " blocks must not be released elsewhere."

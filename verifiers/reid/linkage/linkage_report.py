@@ -82,12 +82,15 @@ def _rates(found: Linkage) -> Section:
 
 
 def _drawn(name: str, one: LinkageAttack) -> Section:
-    figures = [
-        Figure(
-            draw(lambda axes: _boxes(axes, one.by_patients, "patients")),
-            "Rs by number of patients, all probes",
+    figures = []
+    # Too few patients for any draw: there is nothing to plot.
+    if one.by_patients:
+        figures.append(
+            Figure(
+                draw(lambda axes: _boxes(axes, one.by_patients, "patients")),
+                "Rs by number of patients, all probes",
+            )
         )
-    ]
     if one.by_probes:
         figures.append(
             Figure(

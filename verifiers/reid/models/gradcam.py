@@ -25,6 +25,7 @@ from medsanitize.verifiers.reid.models.model_folder import CONFIG, WEIGHTS, read
 from medsanitize.verifiers.reid.models.onnx_session import check_modality
 from medsanitize.verifiers.reid.models.preprocess import prepare
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
+from medsanitize.verifiers.reid.models.region_matching import Matching
 from medsanitize.verifiers.reid.models.scoring import BIAS, WEIGHT, Scoring
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _likeness(model: AttentionModel) -> Callable[[Tensor, Tensor], Tensor]:
     """Similarity of a pair of embeddings: a monotonic function of the model's output."""
     import torch
 
-    if (matching := matching_of(model.config)) is not None:
+    if isinstance(matching := matching_of(model.config), Matching):
         from medsanitize.verifiers.reid.models.networks.match import outside
 
         shape = (-1, matching.channels, matching.grid**2)
@@ -218,4 +219,5 @@ def _likeness(model: AttentionModel) -> Callable[[Tensor, Tensor], Tensor]:
     if model.config.scoring is Scoring.SIGMOID_DIFFERENCE:
         weight = model.score[WEIGHT].reshape(-1)
         return lambda one, other: (torch.sigmoid(one) - torch.sigmoid(other)).abs() @ weight
+    # Of cells for copy matching: those at the same place.
     return lambda one, other: (one * other).sum(1)

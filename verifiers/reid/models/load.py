@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind, read_config
+from medsanitize.verifiers.reid.models.copy_matching import SIMILARITIES, CopyMatching
 from medsanitize.verifiers.reid.models.model_folder import (
     CALIBRATION,
     CONFIG,
@@ -108,25 +109,28 @@ def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32
     raise IntegrityError("The model has no weights for its classes", "Fetch or train it again")
 
 
-def matching_of(config: ModelConfig) -> Matching | None:
-    """Return the region matching of a verification model; None if it scores pairs in another way.
+def matching_of(config: ModelConfig) -> Matching | CopyMatching | None:
+    """Return the region or copy matching of a verification model; None if it scores pairs in another way.
 
     Raises
     ------
     IntegrityError
         If the network makes other embeddings than the matching needs.
     """
-    if config.scoring is not Scoring.MATCH:
+    names = {Scoring.MATCH: ("kept", "grid", "reach"), Scoring.COPY: ("kept", "fine", "grid")}.get(
+        config.scoring
+    )
+    if names is None:
         return None
     try:
-        facts = {name: int(config.network[name]) for name in ("kept", "grid", "reach")}
+        # The cells of several groups are joined.
+        facts = [int(sum(one) if isinstance(one := config.network[name], list) else one) for name in names]
     except (KeyError, TypeError, ValueError):
-        facts = {"kept": 0, "grid": 0, "reach": 0}
-    matching = Matching(facts["kept"], facts["grid"], facts["reach"])
-    if min(facts.values()) < 1 or matching.dimension != config.dimension:
-        raise IntegrityError(
-            "The model's embeddings do not fit its region matching", "Fetch or train it again"
-        )
+        facts = [0, 0, 0]
+    kind = Matching if config.scoring is Scoring.MATCH else CopyMatching
+    matching = kind(*facts)
+    if min(facts) < 1 or matching.dimension != config.dimension:
+        raise IntegrityError("The model's embeddings do not fit its matching", "Fetch or train it again")
     return matching
 
 
@@ -135,12 +139,15 @@ def _score_weights(data: bytes, config: ModelConfig) -> dict[str, NDArray[np.flo
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    length = {Scoring.SIGMOID_DIFFERENCE: config.dimension, Scoring.DISTANCE: 1, Scoring.MATCH: 1}.get(
-        config.scoring
-    )
+    lengths = {
+        Scoring.SIGMOID_DIFFERENCE: (config.dimension, 1),
+        Scoring.DISTANCE: (1, 1),
+        Scoring.MATCH: (1, 1),
+        Scoring.COPY: (SIMILARITIES, SIMILARITIES),
+    }
     try:
         weights = load(data)
-        if (weights[WEIGHT].size, weights[BIAS].size) == (length, 1):
+        if (weights[WEIGHT].size, weights[BIAS].size) == lengths.get(config.scoring):
             return {name: weights[name] for name in (WEIGHT, BIAS)}
     except (SafetensorError, KeyError):
         pass

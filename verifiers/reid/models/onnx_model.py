@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from medsanitize.verifiers.reid.models.copy_matching import CopyMatching
 from medsanitize.verifiers.reid.models.onnx_session import check_modality, embed
 from medsanitize.verifiers.reid.models.preprocess import Preprocessing
 from medsanitize.verifiers.reid.models.region_matching import Matching
-from medsanitize.verifiers.reid.models.scoring import Scoring, pair_scores
+from medsanitize.verifiers.reid.models.scoring import Scoring, pair_scores, raw_scores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +49,7 @@ class GraphVerification:
     scoring, weights
         How pairs are scored, with weights by name.
     matching
-        Layout of the embeddings for region matching; None for other scores.
+        Layout of the embeddings for region or copy matching; None for other scores.
     """
 
     digest: str
@@ -58,7 +59,7 @@ class GraphVerification:
     session: Any
     scoring: Scoring
     weights: Mapping[str, NDArray[np.float32]]
-    matching: Matching | None = None
+    matching: Matching | CopyMatching | None = None
 
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Embed images, shape (n, dimension).
@@ -74,6 +75,16 @@ class GraphVerification:
     def score(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score in [0, 1] for each row of ``one`` with the same row of ``other``; 1 is the same patient."""
         return pair_scores(self.scoring, self.weights, one, other, self.matching)
+
+    def raw(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Score as `score` does, before the sigmoid: unbounded; 0 is a score of 0.5."""
+        return raw_scores(self.scoring, self.weights, one, other, self.matching)
+
+    def likeness(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Raw match of the same rows, without cohort and sigmoid; higher is more similar."""
+        if isinstance(self.matching, Matching):
+            return self.matching.likeness(one, other)
+        return self.raw(one, other)
 
 
 @dataclass(frozen=True, slots=True)

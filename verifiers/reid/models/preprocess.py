@@ -49,6 +49,8 @@ class ContrastMode(StrEnum):
     """None."""
     EVEN = "even"
     """Uniform borders are cropped and contrast is equalized by tiles; see `radiograph_normalization`."""
+    LOCAL = "local"
+    """Deviations from the local mean, in local deviations: independent of what is shown elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,10 @@ def prepare(picture: ImageArray, how: Preprocessing) -> NDArray[np.float32]:
         from medsanitize.verifiers.reid.models.radiograph_normalization import even_contrast
 
         square = np.stack([even_contrast(plane) for plane in _square(_within_borders(pixels), how)])
+    elif how.look is ContrastMode.LOCAL:
+        from medsanitize.verifiers.reid.models.radiograph_normalization import local_contrast
+
+        square = np.stack([local_contrast(plane) for plane in _square(pixels, how)])
     else:
         square = _square(pixels, how)
     return np.asarray((square - mean) / deviation, np.float32)

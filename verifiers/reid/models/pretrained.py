@@ -47,18 +47,27 @@ SLIDE = ModelConfig(
 )
 
 
+# Kinds without a packaged mean. Padded: an anatomy keeps its shape, whatever the field of view.
+GENERAL = {"name": "lite0-features", "size": 384, "groups": [4, 6], "grid": 4}
+
+
 def default_config(modality: Modality) -> ModelConfig:
-    """Return the configuration of the packaged model of a modality."""
-    return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    """Return the configuration of the packaged model of a kind of image."""
+    if modality in (Modality.RADIOGRAPH, Modality.SLIDE):
+        return RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    channels = Channels.COLOR if modality.is_colored else Channels.GRAY
+    how = Preprocessing(384, Fit.PAD, channels, MEAN, DEVIATION)
+    return ModelConfig(ModelKind.RETRIEVAL, modality, dict(GENERAL), RADIOGRAPH.dimension, how)
 
 
 @lru_cache(maxsize=4)
 def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
-    """Open the packaged retrieval model of a modality; much weaker than a model trained on such images.
+    """Open the packaged retrieval model of a kind; much weaker than a model trained on such images.
 
-    Radiographs: 384 pixels; feature maps at 1/16 and 1/32 of the input size on a 4 x 4 grid and the pooled
-    last ones, 8,192 numbers, minus the mean of phantoms. Slides: 224 pixels, the pooled last feature maps,
-    1,280 numbers. Embeddings have unit length.
+    Slides: 224 pixels, the pooled last feature maps, 1,280 numbers. All others: 384 pixels; feature maps at
+    1/16 and 1/32 of the input size on a 4 x 4 grid and the pooled last ones, 8,192 numbers; of radiographs of
+    the chest minus the mean of phantoms. Embeddings have unit length. The network is the same for all kinds,
+    but the digest is not: a calibration or an index of one kind is refused for another.
 
     Parameters
     ----------
@@ -88,7 +97,7 @@ def packaged_retrieval(modality: Modality, *, threads: int = 1) -> Retrieval:
 
 def packaged_digest(modality: Modality) -> str:
     """Return the digest of the packaged model, without opening it."""
-    config = RADIOGRAPH if modality is Modality.RADIOGRAPH else SLIDE
+    config = default_config(modality)
     return hashlib.sha256(f"{SHA256} {CHEST_SHA256} ".encode() + config.to_bytes()).hexdigest()
 
 

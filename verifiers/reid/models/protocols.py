@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,4 +62,20 @@ class Verification(Encoder, Protocol):
         one, other : array of float32, shape (n, dimension)
             Embeddings of the model.
         """
+        ...
+
+    def raw(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Score each row in the order of `score`, unbounded; 0 is even odds.
+
+        A score in [0, 1] saturates: most pairs of low resolution are within rounding of 1.
+        """
+        ...
+
+
+@runtime_checkable
+class RawMatching(Protocol):
+    """A verification model that also tells how alike two images are before any normalization."""
+
+    def likeness(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Raw match of each row of ``one`` with the same row of ``other``; higher is more similar."""
         ...

@@ -17,6 +17,9 @@ MAX_CROP_SHARE = 0.3
 FLAT, BLACK, WHITE = 6 / 255, 8 / 255, 247 / 255
 # Quantiles that become black and white.
 LOW, HIGH = 0.01, 0.99
+# Local contrast: blur that removes noise, and width of the neighborhood, as shares of the side; deviation of
+# noise, which is not amplified; and the share of the range that a deviation takes.
+SOFT, WIDE, FAINT, SPAN = 1 / 128, 5 / 128, 3 / 255, 0.2
 # Adaptive equalization: tiles per side, gray levels, and the largest slope of the curve of a tile.
 TILES, LEVELS, STEEPEST = 4, 256, 1.5
 
@@ -91,6 +94,31 @@ def even_contrast(square: NDArray[np.float32]) -> NDArray[np.float32]:
         curves[below[:, None], before, level] * (1 - across) + curves[below[:, None], after, level] * across
     )
     return np.asarray(upper * (1 - down) + lower * down, np.float32)
+
+
+def local_contrast(square: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Blur slightly, subtract the local mean and divide by the local deviation; 0.5 is the mean.
+
+    A region looks the same whatever the rest of the image shows and however gray levels were changed.
+
+    Parameters
+    ----------
+    square : array of float32, shape (size, size)
+        The image.
+
+    Returns
+    -------
+    array of float32, shape (size, size)
+        Values in [0, 1].
+    """
+    import numpy as np
+    from scipy.ndimage import gaussian_filter  # type: ignore[import-untyped]
+
+    soft, wide = SOFT * len(square), WIDE * len(square)
+    smooth = gaussian_filter(square, soft, mode="nearest")
+    above = smooth - gaussian_filter(smooth, wide, mode="nearest")
+    spread = np.sqrt(gaussian_filter(above * above, wide, mode="nearest") + FAINT**2)
+    return np.asarray(np.clip(0.5 + SPAN * above / spread, 0, 1), np.float32)
 
 
 def _curve(tile: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -51,6 +51,16 @@ class Matching:
         """
         import numpy as np
 
+        found = self.likeness(one, other)
+        # A cohort of equal matches has no deviation to divide by.
+        floor = np.float32(1e-6)
+        above = [(found - each[:, -2]) / np.maximum(each[:, -1], floor) for each in (one, other)]
+        return np.asarray((above[0] + above[1]) / 2, np.float32)
+
+    def likeness(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Match rows of ``one`` with the same rows of ``other``, whatever the cohort; at most 1."""
+        import numpy as np
+
         beyond = self._outside()
         found = np.empty(len(one), np.float32)
         for start in range(0, len(one), _PAIRS_PER_BLOCK):
@@ -60,10 +70,7 @@ class Matching:
             )
             likeness = first.transpose(0, 2, 1) @ second + beyond
             found[part] = (likeness.max(2).mean(1) + likeness.max(1).mean(1)) / 2
-        # A cohort of equal matches has no deviation to divide by.
-        floor = np.float32(1e-6)
-        above = [(found - each[:, -2]) / np.maximum(each[:, -1], floor) for each in (one, other)]
-        return np.asarray((above[0] + above[1]) / 2, np.float32)
+        return found
 
     def _outside(self) -> NDArray[np.float32]:
         import numpy as np

@@ -42,6 +42,28 @@ def score_rows(
     array of float32, shape (pairs,)
         Score of each pair.
     """
+    return _rows(verifier.score, one, first, other, second, done)
+
+
+def raw_rows(
+    verifier: Verification,
+    one: NDArray[np.float32],
+    first: NDArray[np.int64],
+    other: NDArray[np.float32],
+    second: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Score pairs as `score_rows` does, unbounded; see `Verification.raw`."""
+    return _rows(verifier.raw, one, first, other, second, lambda _: None)
+
+
+def _rows(
+    score: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]],
+    one: NDArray[np.float32],
+    first: NDArray[np.int64],
+    other: NDArray[np.float32],
+    second: NDArray[np.int64],
+    done: Callable[[int], None],
+) -> NDArray[np.float32]:
     import numpy as np
     from threadpoolctl import threadpool_limits
 
@@ -51,6 +73,24 @@ def score_rows(
     with threadpool_limits(1, "blas"):
         for start in range(0, len(first), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            found[part] = verifier.score(one[first[part]], other[second[part]])
+            found[part] = score(one[first[part]], other[second[part]])
             done(len(found[part]))
     return found
+
+
+def raw_matches(
+    verifier: Verification,
+    one: NDArray[np.float32],
+    first: NDArray[np.int64],
+    other: NDArray[np.float32],
+    second: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Match pairs of embeddings by a verification model before any normalization, if it tells that.
+
+    Parameters are those of `score_rows`; of other models the unbounded score is returned.
+    """
+    import numpy as np
+    from medsanitize.verifiers.reid.models.protocols import RawMatching
+
+    match = verifier.likeness if isinstance(verifier, RawMatching) else verifier.raw
+    return _rows(match, one, first, other, second, lambda _: None).astype(np.float64)

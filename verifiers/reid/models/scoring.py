@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from medsanitize.verifiers.reid.models.copy_matching import CopyMatching
 from medsanitize.verifiers.reid.models.region_matching import Matching
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Scoring(StrEnum):
     """Euclidean distance times a weight plus a bias, through a sigmoid."""
     MATCH = "match"
     """Region matching (`Matching`) times a weight plus a bias, through a sigmoid."""
+    COPY = "copy"
+    """Highest similarity of `CopyMatching`, each times a weight plus a bias, through a sigmoid."""
 
 
 WEIGHT, BIAS = "score.weight", "score.bias"
@@ -34,7 +37,7 @@ def pair_scores(
     weights: Mapping[str, NDArray[np.float32]],
     one: NDArray[np.float32],
     other: NDArray[np.float32],
-    matching: Matching | None = None,
+    matching: Matching | CopyMatching | None = None,
 ) -> NDArray[np.float32]:
     """Score each row of ``one`` with the same row of ``other``.
 
@@ -47,22 +50,36 @@ def pair_scores(
     one, other : array of float32, shape (n, dimension)
         Embeddings.
     matching : Matching, optional
-        Layout of the embeddings, required by ``Scoring.MATCH``.
+        Layout of the embeddings, required by ``Scoring.MATCH`` and ``Scoring.COPY``.
 
     Returns
     -------
     array of float32, shape (n,)
         Scores in [0, 1].
     """
+    return _sigmoid(raw_scores(scoring, weights, one, other, matching))
+
+
+def raw_scores(
+    scoring: Scoring,
+    weights: Mapping[str, NDArray[np.float32]],
+    one: NDArray[np.float32],
+    other: NDArray[np.float32],
+    matching: Matching | CopyMatching | None = None,
+) -> NDArray[np.float32]:
+    """Score as `pair_scores` does, before the sigmoid: unbounded, so that near copies do not all score 1."""
     import numpy as np
 
+    if isinstance(matching, CopyMatching):
+        found = matching.similarities(one, other) * weights[WEIGHT].reshape(-1) + weights[BIAS].reshape(-1)
+        return np.asarray(found.max(1), np.float32)
     if matching is not None:
         apart = matching.match(one, other)[:, None]
     elif scoring is Scoring.DISTANCE:
         apart = np.linalg.norm(one - other, axis=1, keepdims=True)
     else:
         apart = np.abs(_sigmoid(one) - _sigmoid(other))
-    return _sigmoid(apart @ weights[WEIGHT].reshape(-1) + weights[BIAS].reshape(()))
+    return np.asarray(apart @ weights[WEIGHT].reshape(-1) + weights[BIAS].reshape(()), np.float32)
 
 
 def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:

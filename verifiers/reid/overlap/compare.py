@@ -16,8 +16,10 @@ from medsanitize.verifiers.reid.overlap.exact_matches import (
     is_hash_discriminative,
     near_duplicate_pairs,
 )
+from medsanitize.verifiers.reid.overlap.excess import Excess
 from medsanitize.verifiers.reid.overlap.models import Models
 from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest, permutation_p_value
+from medsanitize.verifiers.reid.overlap.raw_matches import excess_between
 from medsanitize.verifiers.reid.overlap.thresholds import Thresholds
 from medsanitize.verifiers.reid.overlap.verdict import Evidence, OverlapVerdict, conclude
 
@@ -87,11 +89,14 @@ class Comparison:
     ----------
     titles
         Titles of the datasets.
+    numbers
+        Their numbers among all datasets.
     evidence, verdict
         Counts, and the verdict that follows from them.
     """
 
     titles: tuple[str, str]
+    numbers: tuple[int, int]
     evidence: Evidence
     verdict: OverlapVerdict
 
@@ -147,7 +152,7 @@ def compare(
             found[pair.images] = _joined(found.get(pair.images), pair)
     titles = (datasets[0].title, datasets[1].title)
     ordered = tuple(found[places] for places in sorted(found))
-    return Comparison(titles, evidence, conclude(*titles, evidence)), ordered
+    return Comparison(titles, numbers, evidence, conclude(*titles, evidence)), ordered
 
 
 def _evidence(
@@ -175,6 +180,7 @@ def _evidence(
         complete=all(one.complete for one in judged.values()),
         permutation={modality: one.permutation[0] for modality, one in judged.items() if one.matched},
         strict_permutation={modality: one.permutation[1] for modality, one in judged.items() if one.matched},
+        excess={modality: one.excess for modality, one in judged.items()},
     )
 
 
@@ -238,7 +244,8 @@ def _pair(
 class _ModelResult:
     """Model results of one modality, with the counts that `Evidence` needs.
 
-    ``matched`` and ``strict`` are pairs of patients; ``permutation`` holds the permutation test of each.
+    ``matched`` and ``strict`` are pairs of patients; ``permutation`` holds the permutation test of each, and
+    ``excess`` the test that needs no threshold.
     """
 
     pairs: tuple[ImagePair, ...]
@@ -247,6 +254,7 @@ class _ModelResult:
     compared: int
     complete: bool
     permutation: tuple[PermutationTest, PermutationTest]
+    excess: Excess
 
 
 def _by_model(
@@ -260,7 +268,8 @@ def _by_model(
     one, other = (dataset.vectors[modality] for dataset in datasets)
     # Without thresholds every pair stays undecided, so that no search distance has to be covered.
     scored = score_pairs(one, other, verifier, within=limit.within if limit is not None else 0.0)
-    pairs = tuple(_scored(scored, (one, other), numbers, modality, limit))
+    excess = excess_between(datasets, modality, verifier) if limit and limit.both_sides else Excess()
+    pairs = tuple(_scored(scored, (one, other), numbers, modality, limit, _standing_out(excess)))
     matched = frozenset(pair.patients for pair in pairs if pair.decision in _BY_SCORE)
     strict = frozenset(pair.patients for pair in pairs if pair.decision == "same_patient")
     permutation = (
@@ -274,6 +283,7 @@ def _by_model(
         compared=len(set(one.patients.tolist())) * len(set(other.patients.tolist())),
         complete=scored.complete,
         permutation=permutation or (PermutationTest(), PermutationTest()),
+        excess=excess,
     )
 
 
@@ -283,15 +293,18 @@ def _scored(
     numbers: tuple[int, int],
     modality: Modality,
     limit: Thresholds | None,
+    standing_out: frozenset[tuple[int, int]],
 ) -> Iterator[ImagePair]:
-    """Yield matches by score and the most similar non-matches."""
-    for place in _chosen(scored, limit).tolist():
+    """Yield matches by score, pairs that stand out, and the most similar non-matches."""
+    for place in _chosen(scored, limit, standing_out).tolist():
         i, j = int(scored.first[place]), int(scored.second[place])
         score = float(scored.score[place])
         decision: Decision = "undecided"
         if limit is not None:
             decision = "possibly_same_patient" if score >= limit.permissive.threshold else "different"
-            if limit.is_strict_match(score, float(scored.distance[place])):
+            # Whom the verdict rests on is for review, whatever the threshold.
+            decision = "possibly_same_patient" if (i, j) in standing_out else decision
+            if limit.both_sides and limit.is_strict_match(score, float(scored.distance[place])):
                 decision = "same_patient"
         yield ImagePair(
             datasets=numbers,
@@ -331,13 +344,26 @@ def _permutation_tests(
     return results[0], results[1]
 
 
-def _chosen(scored: PairScores, limit: Thresholds | None) -> NDArray[np.int64]:
+def _standing_out(excess: Excess) -> frozenset[tuple[int, int]]:
+    return frozenset(excess.pairs) if excess.significant else frozenset()
+
+
+def _chosen(
+    scored: PairScores, limit: Thresholds | None, standing_out: frozenset[tuple[int, int]]
+) -> NDArray[np.int64]:
     import numpy as np
 
     # Ties are ordered by row, so that the report does not depend on the order of the search.
     order = np.lexsort((scored.second, scored.first, -scored.score))
     matches = int((scored.score >= limit.permissive.threshold).sum()) if limit is not None else 0
-    return order[: matches + CLOSEST_NON_MATCHES]
+    chosen = order[: matches + CLOSEST_NON_MATCHES]
+    if not standing_out:
+        return chosen
+    places = {
+        pair: n for n, pair in enumerate(zip(scored.first.tolist(), scored.second.tolist(), strict=True))
+    }
+    more = np.array(sorted(places[pair] for pair in standing_out if pair in places), np.int64)
+    return np.concatenate([chosen, more[~np.isin(more, chosen)]])
 
 
 def _joined(before: ImagePair | None, pair: ImagePair) -> ImagePair:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release import layout
 from medsanitize.release.manifest import ObjectRow, read_rows
 from medsanitize.release.multi_file_objects import read_parts
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels, split_names
 
 
@@ -29,6 +30,8 @@ class ImageFile:
         SHA-256 of each file by the manifest, main file first; empty without a manifest.
     expected_pixels_sha256
         SHA-256 of the decoded pixels by the manifest; empty without a manifest.
+    kind, series
+        Kind and series that a table or a command states; None and empty where they do not.
     """
 
     path: Path
@@ -37,6 +40,8 @@ class ImageFile:
     parts: tuple[Path, ...] = ()
     expected_sha256: tuple[str, ...] = ()
     expected_pixels_sha256: str = ""
+    kind: Modality | None = None
+    series: str = ""
 
     def __repr__(self) -> str:
         # Without paths: they may contain PHI, and a repr ends up in logs.
@@ -63,6 +68,10 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.title}, {len(self.images)} images)"
+
+    def of_kind(self, kind: Modality | None) -> Dataset:
+        """Return the dataset with the kind that a command states, where no table states one."""
+        return replace(self, images=tuple(replace(one, kind=one.kind or kind) for one in self.images))
 
 
 def is_release(path: Path) -> bool:
@@ -134,8 +143,10 @@ def datasets_from_splits(table: Path, root: Path, columns: LabelColumns | None =
         labels = read_labels(table, root, columns, name)
         home = root.resolve()
         images = [
-            ImageFile(path, path.relative_to(home).as_posix(), patient)
-            for path, patient in zip(labels.paths, labels.patients, strict=True)
+            ImageFile(path, path.relative_to(home).as_posix(), patient, kind=kind, series=series)
+            for path, patient, kind, series in zip(
+                labels.paths, labels.patients, labels.kinds, labels.series, strict=True
+            )
         ]
         datasets.append(Dataset(name, tuple(images), labels.excluded))
     return tuple(datasets)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.images.kinds import one_of_each_series
 from medsanitize.verifiers.reid.index.search import VectorSearch, build_search
 from medsanitize.verifiers.reid.index.vector_spool import VectorSpool
 from medsanitize.verifiers.reid.overlap.dataset import Dataset, ImageFile
@@ -66,7 +67,7 @@ class DatasetFingerprint:
         Stamp of the files of each image, see
         `medsanitize.verifiers.reid.overlap.fingerprint.file_stamp`.
     vectors
-        Embeddings by modality.
+        Embeddings by modality; of slices (CT, MR, ultrasound, OCT), that of the middle one of each series.
     unread
         Number of images that were not compared in full, by reason.
     non_images
@@ -153,7 +154,10 @@ def collect_fingerprints(
         # A table or a manifest takes precedence over the header.
         patients.add("" if no_data else image.patient or fingerprint.patient, counts=not no_data)
         if fingerprint.modality is not None:
-            vectors.setdefault(fingerprint.modality, _Embedded(scratch)).add(len(images), fingerprint)
+            sliced = fingerprint.modality.is_sliced
+            vectors.setdefault(fingerprint.modality, _Embedded(scratch, sliced=sliced)).add(
+                len(images), fingerprint
+            )
         images.append(image)
         digests.append(fingerprint.digest)
         pixels.append(fingerprint.pixels)
@@ -199,10 +203,11 @@ class _Patients:
 
 
 class _Embedded:
-    """Collects the embeddings of one modality."""
+    """Collects the embeddings of one modality; of slices, the middle one of each series is kept."""
 
-    def __init__(self, scratch: Path | None) -> None:
+    def __init__(self, scratch: Path | None, *, sliced: bool) -> None:
         self._scratch = scratch
+        self._slices: list[tuple[str, float]] | None = [] if sliced else None
         self._images: list[int] = []
         self._first, self._second = VectorSpool(scratch), VectorSpool(scratch)
 
@@ -211,6 +216,8 @@ class _Embedded:
 
         self._images.append(image)
         self._first.append(np.asarray(fingerprint.embedding))
+        if self._slices is not None:
+            self._slices.append((fingerprint.series, fingerprint.position))
         if fingerprint.verification_embedding is not None:
             self._second.append(fingerprint.verification_embedding)
 
@@ -220,10 +227,14 @@ class _Embedded:
         second = self._second.array()
         if len(second) not in (0, len(self._images)):
             raise ValueError("a verification model must read all images or none")
-        images = np.array(self._images, np.int64)
+        images, first = np.array(self._images, np.int64), self._first.array()
+        if self._slices is not None:
+            series, places = zip(*self._slices, strict=True)
+            rows = one_of_each_series(patients[images].tolist(), series, places)
+            images, first, second = images[rows], first[rows], second[rows] if len(second) else second
         return Embeddings(
             images=images,
             patients=patients[images],
-            search=build_search(self._first.array(), self._scratch),
+            search=build_search(first, self._scratch),
             second=second if len(second) else None,
         )

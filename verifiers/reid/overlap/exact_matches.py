@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint
-from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates
+from medsanitize.verifiers.reid.overlap.perceptual_hash import BITS, near_duplicates, turned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,14 +29,19 @@ def equal_digests(ours: Sequence[bytes | None], theirs: Sequence[bytes | None]) 
 
 
 def near_duplicate_pairs(one: DatasetFingerprint, other: DatasetFingerprint) -> dict[IndexPair, int]:
-    """Find near-duplicates: index pairs with the Hamming distance of their perceptual hashes."""
+    """Find near-duplicates: index pairs with the Hamming distance of their perceptual hashes.
+
+    Of an image that is mirrored or turned by quarters in one of the datasets, the least distance counts.
+    """
     ours, ours_at = _prints(one)
     theirs, theirs_at = _prints(other)
-    first, second, bits = near_duplicates(ours, theirs)
-    return {
-        (int(ours_at[i]), int(theirs_at[j])): int(apart)
-        for i, j, apart in zip(first, second, bits, strict=True)
-    }
+    found: dict[IndexPair, int] = {}
+    for hashes in turned(ours) if len(ours) else []:
+        first, second, bits = near_duplicates(hashes, theirs)
+        for i, j, apart in zip(first.tolist(), second.tolist(), bits.tolist(), strict=True):
+            pair = int(ours_at[i]), int(theirs_at[j])
+            found[pair] = min(found.get(pair, apart), apart)
+    return dict(sorted(found.items()))
 
 
 def is_hash_discriminative(dataset: DatasetFingerprint) -> bool:

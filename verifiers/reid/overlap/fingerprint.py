@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import UnreadablePicture
 from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, Parsed, read
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.images.kinds import UNKNOWN_KIND, WITH_KINDS
 from medsanitize.verifiers.reid.overlap.dataset import ImageFile
 from medsanitize.verifiers.reid.overlap.models import Models
 from medsanitize.verifiers.reid.overlap.perceptual_hash import perceptual_hash
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Reports, plans, tables and texts. The bytes of tables and texts are not compared either.
 NO_IMAGE: Final = "no-image"
-# A modality that no model reads, such as CT: its images are compared byte by byte only.
+# A modality that no model reads, such as PT: its images are compared byte by byte only.
 OTHER_KIND: Final = "other-kind"
 # Text where an image should be, such as a Git LFS pointer whose file was never fetched.
 NOT_AN_IMAGE: Final = "not-an-image"
@@ -38,7 +39,6 @@ _IMAGES: Final = (
 )
 # First bytes of Git LFS and git-annex pointers: the image that they name was never fetched.
 _POINTERS: Final = (b"version https://git-lfs", b"/annex/objects/", b"../.git/annex/")
-_RADIOGRAPHS: Final = frozenset({"CR", "DX", "RG"})
 _HEAD: Final = 4096
 _TABLE: Final = b"PAR1"
 _ROWS: Final = 0x00280010
@@ -67,6 +67,8 @@ class ImageFingerprint:
         Stamp of the files, see `file_stamp`.
     problem
         Rule by which the image was not compared in full; empty otherwise.
+    series, position
+        Series of a slice and its place along it; empty and 0 for other images and where unknown.
     """
 
     digest: bytes | None = None
@@ -78,6 +80,8 @@ class ImageFingerprint:
     patient: str = ""
     stamp: str = MISSING_FILE
     problem: str = ""
+    series: str = ""
+    position: float = 0.0
 
     def __repr__(self) -> str:
         return f"ImageFingerprint({self.problem or 'complete'})"
@@ -176,19 +180,20 @@ def _fingerprint(image: ImageFile) -> tuple[ImageFingerprint, ImageArray | None]
     if parsed is not None:
         fingerprint = replace(fingerprint, pixels=_pixels(image, parsed, None))
     try:
-        picture = read_image(_shown(image))
+        picture = read_image(_shown(image), kind=image.kind)
     except UnreadablePicture as problem:
         return replace(fingerprint, problem=problem.rule), None
     if parsed is None:
         fingerprint = replace(fingerprint, pixels=_pixels(image, None, picture))
     fingerprint = replace(fingerprint, perceptual_hash=perceptual_hash(picture.pixels))
-    radiograph = picture.modality is Modality.RADIOGRAPH
+    fingerprint = replace(fingerprint, series=image.series or picture.series, position=picture.position)
+    # Under a model of another kind, distances mean nothing.
+    if picture.modality is None:
+        known = parsed is None or _text(parsed, _MODALITY) in WITH_KINDS
+        return replace(fingerprint, problem=UNKNOWN_KIND if known else OTHER_KIND), None
     if picture.further:
         # The first page still takes part in the comparison, so that its matches count.
         return replace(fingerprint, problem=FURTHER_PAGES), picture
-    # Embedded as a radiograph, a CT slice would have distances that mean nothing.
-    if parsed is not None and radiograph and _text(parsed, _MODALITY) not in _RADIOGRAPHS:
-        return replace(fingerprint, problem=OTHER_KIND), None
     return fingerprint, picture
 
 

@@ -22,6 +22,7 @@ from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file
 from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.images.kinds import STATE_IT
 from medsanitize.verifiers.reid.index.index import build_index, open_index
 from medsanitize.verifiers.reid.index.index_folder import METADATA
 from medsanitize.verifiers.reid.index.search import EXACT_UP_TO
@@ -129,7 +130,7 @@ def write_fingerprint_index(seen: DatasetFingerprint, folder: Path, models: Mode
     import pyarrow.parquet as pq
 
     if not seen.vectors:
-        raise UsageError("No model could read any image", "Name a folder of radiographs or slides")
+        raise UsageError("No model could read any image", f"Name a folder of images. {STATE_IT}")
     with storage_errors():
         # Created first, since the Parquet writer would use the default mode.
         os.close(os.open(folder / _IMAGES, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))

@@ -15,7 +15,7 @@ from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
 
 # Increase with every change of what a fingerprint contains: older indexes are then refused.
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from medsanitize.verifiers.reid.overlap.dataset import Dataset, ImageFile
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, fingerprint_dataset
 from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fingerprint_images
 from medsanitize.verifiers.reid.overlap.models import Models
-from medsanitize.verifiers.reid.overlap.thresholds import Thresholds, thresholds_by_modality
+from medsanitize.verifiers.reid.overlap.own_pairs import OwnPairs, pairs_within
+from medsanitize.verifiers.reid.overlap.thresholds import StoredCalibrations, Thresholds, thresholds_of
 from medsanitize.verifiers.reid.overlap.verdict import OverlapResult, worst_result
 
 # Default false match rate of two patients for which the thresholds are chosen.
@@ -41,8 +42,6 @@ class Overlap:
         Comparison of every two datasets.
     pairs
         Pairs of images, best evidence first.
-    thresholds
-        Thresholds and error rates by modality.
     models
         Digests of the models by modality.
     """
@@ -51,7 +50,6 @@ class Overlap:
     datasets: tuple[DatasetFingerprint, ...]
     comparisons: tuple[Comparison, ...]
     pairs: tuple[ImagePair, ...]
-    thresholds: Mapping[Modality, Thresholds]
     models: Mapping[Modality, str]
 
 
@@ -74,6 +72,7 @@ def compare_datasets(
         Models by modality. Their stored calibrations are used where there is no better one.
     calibrations : mapping of Modality to Calibration, optional
         Calibration of the deciding score: of the verification model, or of the negated distance without one.
+        Its false non-match rates are quoted if strangers of the datasets score as its strangers do.
     target : float
         Requested false match rate of two patients, between 0 and 1.
     same_ids : bool
@@ -129,9 +128,10 @@ def _concluded(
     *,
     same_ids: bool,
 ) -> Overlap:
-    limits = thresholds_by_modality(seen, models, calibrations, target)
+    own = [_own_pairs(dataset, models) for dataset in seen]
     comparisons, pairs = [], list[ImagePair]()
     for one, other in both:
+        limits = _thresholds((seen[one], seen[other]), (own[one], own[other]), models, calibrations, target)
         comparison, found = compare((seen[one], seen[other]), (one, other), models, limits, same_ids=same_ids)
         comparisons.append(comparison)
         pairs.extend(found)
@@ -141,9 +141,41 @@ def _concluded(
         datasets=seen,
         comparisons=tuple(comparisons),
         pairs=assign_groups(tuple(pairs)),
-        thresholds=limits,
         models={modality: models.digest(modality) for modality in modalities},
     )
+
+
+def _own_pairs(dataset: DatasetFingerprint, models: Models) -> dict[Modality, OwnPairs | None]:
+    return {
+        modality: pairs_within(dataset, modality, models.verification.get(modality))
+        for modality in dataset.vectors
+    }
+
+
+def _thresholds(
+    sides: tuple[DatasetFingerprint, DatasetFingerprint],
+    own: tuple[Mapping[Modality, OwnPairs | None], Mapping[Modality, OwnPairs | None]],
+    models: Models,
+    given: Mapping[Modality, Calibration],
+    target: float,
+) -> dict[Modality, Thresholds]:
+    """Thresholds of every modality that both datasets have."""
+    found: dict[Modality, Thresholds] = {}
+    for modality in Modality:
+        if all(modality in side.vectors for side in sides):
+            verifier = models.verification.get(modality)
+            model = (models.scores if verifier else models.distances).get(modality)
+            stored = StoredCalibrations(given.get(modality), model, models.distances.get(modality))
+            limit = thresholds_of(
+                [side.vectors[modality] for side in sides],
+                [part[modality] for part in own],
+                verifier,
+                stored,
+                target,
+            )
+            if limit is not None:
+                found[modality] = limit
+    return found
 
 
 def iter_fingerprints(dataset: Dataset, visit: Fingerprinter) -> Iterator[ImageFingerprint]:

@@ -107,7 +107,7 @@ def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | N
         for title, image in zip(titles, images, strict=True)
     )
     caption = f"{number}. <span{mark}>{pair.decision.replace('_', ' ')}</span>, {', '.join(said)}<br>{names}"
-    pictures = [_read(image) for image in images]
+    pictures = [_read(image, pair.modality) for image in images]
     shown = "".join(
         _picture(picture, f"image of {title}") for title, picture in zip(titles, pictures, strict=True)
     )
@@ -116,17 +116,18 @@ def _figure(found: Overlap, number: int, pair: ImagePair, models: ModelPaths | N
 
 def _links(models: ModelPaths | None, one: ImageArray | None, other: ImageArray | None) -> str:
     """Both preprocessed images with the regions that made them similar."""
-    if models is None or one is None or other is None:
+    if models is None or one is None or other is None or one.modality is None:
         return ""
-    shown = "".join(_png(pixels, "regions of similarity") for pixels in linked(models, one, other))
+    network = deciding_network(models, one.modality)
+    shown = "".join(_png(pixels, "regions of similarity") for pixels in linked(network, one, other))
     return f"<p>Orange: regions that made the two images similar to the model.</p>{shown}"
 
 
-def _read(image: ImageFile) -> ImageArray | None:
+def _read(image: ImageFile, kind: Modality | None) -> ImageArray | None:
     from medsanitize.verifiers.reid.images.read import read_image
 
     try:
-        return read_image(image.path)
+        return read_image(image.path, kind=kind)
     except UnreadablePicture:
         # The page assists a review: an unreadable image must not end the comparison.
         return None
@@ -162,7 +163,7 @@ def deciding_network(paths: ModelPaths, modality: Modality) -> AttentionModel:
 
 
 def linked(
-    paths: ModelPaths, one: ImageArray, other: ImageArray
+    network: AttentionModel, one: ImageArray, other: ImageArray
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Compute both preprocessed images, tinted by their attention maps.
 
@@ -173,7 +174,7 @@ def linked(
     """
     import numpy as np
 
-    found = attention_maps(deciding_network(paths, one.modality), one, other)
+    found = attention_maps(network, one, other)
     heat = _MAX_OPACITY * found.heat[..., None]
     tinted = found.squares[..., None] * (1 - heat) + np.array(_HEAT, np.float32) * heat
     first, second = np.rint(tinted.clip(0, 1) * 255).astype(np.uint8)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.verifiers.reid.calibration import OperatingPoint
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.overlap.compare import Comparison, ImagePair
 from medsanitize.verifiers.reid.overlap.overlap import Overlap
 from medsanitize.verifiers.reid.overlap.thresholds import Thresholds
@@ -31,7 +33,6 @@ def result_json(found: Overlap) -> dict[str, Any]:
             }
             for dataset in found.datasets
         ],
-        "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(found.thresholds.items())},
         "models": {modality.value: digest for modality, digest in sorted(found.models.items())},
         "groups": max((pair.group for pair in found.pairs), default=0),
     }
@@ -50,9 +51,14 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "matched_patient_pairs": {modality.value: count for modality, count in seen.matched.items()},
         "matched_within_datasets": {modality.value: one.within for modality, one in seen.permutation.items()},
         "permutation_p_value": {modality.value: one.p_value for modality, one in seen.permutation.items()},
+        "excess": {
+            modality.value: {"p_value": one.p_value, "pairs": len(one.pairs), "strangers": one.strangers}
+            for modality, one in seen.excess.items()
+        },
         "strict_patient_pairs": {modality.value: count for modality, count in seen.strict.items()},
         "compared_patient_pairs": {modality.value: count for modality, count in seen.compared.items()},
         "unread": dict(seen.unread),
+        "thresholds": {modality.value: _limit(limit) for modality, limit in sorted(seen.thresholds.items())},
     }
 
 
@@ -65,6 +71,9 @@ def _limit(limit: Thresholds) -> dict[str, Any]:
         "max_distance": limit.within if math.isfinite(limit.within) else None,
         "search_miss_bound": limit.search_miss_bound,
         "calibrated_on": limit.source,
+        "calibration_not_quoted": limit.unquoted,
+        "strangers": limit.pairs,
+        "strangers_of_both": limit.both_sides,
         "insufficient_data": limit.insufficient_data,
     }
 
@@ -97,7 +106,8 @@ def write_pairs(found: Overlap, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [_row(found, pair) for pair in found.pairs]
+    limits = {one.numbers: one.evidence.thresholds for one in found.comparisons}
+    rows = [_row(found, pair, limits[pair.datasets]) for pair in found.pairs]
     with storage_errors():
         path.unlink(missing_ok=True)
         # Exclusive and private from the start: never through a link that someone else placed there.
@@ -130,7 +140,7 @@ def _schema() -> Any:
     )
 
 
-def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
+def _row(found: Overlap, pair: ImagePair, limits: Mapping[Modality, Thresholds]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for letter, dataset, image, patient in zip("ab", pair.datasets, pair.images, pair.patients, strict=True):
         seen = found.datasets[dataset]
@@ -138,7 +148,7 @@ def _row(found: Overlap, pair: ImagePair) -> dict[str, Any]:
         row[f"patient_{letter}"] = seen.names[patient] or None
     row |= {"basis": pair.basis, "decision": pair.decision, "bits": pair.bits, "group": pair.group}
     row |= {"modality": pair.modality, "distance": pair.distance, "score": pair.score}
-    limit = found.thresholds.get(pair.modality) if pair.modality is not None else None
+    limit = limits.get(pair.modality) if pair.modality is not None else None
     if limit is not None:
         strict = pair.basis == "score" and pair.decision == "same_patient"
         point = limit.strict if strict else limit.permissive

@@ -1,35 +1,31 @@
-"""Thresholds of a comparison and their error rates, derived from a calibration and never constants."""
+"""Thresholds of a comparison and their error rates: those of strangers within the compared datasets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.calibration import (
     Calibration,
     OperatingPoint,
-    calibrate,
+    calibrate_strangers,
     max_errors,
     samples_needed,
 )
-from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.index.search import VectorSearch
-from medsanitize.verifiers.reid.overlap.compare_pairs import is_exhaustive, score_all_within
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
-from medsanitize.verifiers.reid.overlap.exact_matches import near_duplicate_pairs
+from medsanitize.verifiers.reid.exchangeability import difference
+from medsanitize.verifiers.reid.overlap.compare_pairs import is_exhaustive
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import Embeddings
 from medsanitize.verifiers.reid.overlap.joint_threshold import (
     CalibrationPairs,
     JointThreshold,
     joint_threshold,
 )
-from medsanitize.verifiers.reid.overlap.models import Models
+from medsanitize.verifiers.reid.overlap.own_pairs import OwnPairs, joined
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.models.protocols import Verification
-    from numpy.typing import NDArray
 
 # Share of shared patients that the permissive threshold may miss, where the model separates well enough.
 TARGET_FALSE_NON_MATCH: Final = 0.0025
@@ -37,9 +33,26 @@ TARGET_FALSE_NON_MATCH: Final = 0.0025
 MAX_FALSE_NON_MATCH: Final = 0.05
 # Small against MAX_FALSE_NON_MATCH, which search and threshold have to share.
 _CANDIDATE_MISS: Final = 0.001
-_COMPARED_IMAGES: Final = "compared_images"
-# Images of a dataset used for calibration; the number of pairs grows with its square.
-_OWN_IMAGES: Final = 1_500
+COMPARED_IMAGES: Final = "compared_images"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCalibrations:
+    """Calibrations of other images, for one modality.
+
+    Attributes
+    ----------
+    given
+        The one that the caller names.
+    model
+        The one stored with the model of the deciding score.
+    distances
+        The one of the negated distance stored with the retrieval model.
+    """
+
+    given: Calibration | None = None
+    model: Calibration | None = None
+    distances: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +75,16 @@ class Thresholds:
         Upper bound of the share of shared patients that the search misses: their pairs are farther apart than
         ``within``, or an approximate search does not find them.
     pairs
-        Pairs of patients behind the false match rates.
+        Pairs of strangers within the compared datasets behind the false match rates.
     source
-        Origin of the calibration: ``given``, ``compared_images`` or ``model``.
+        Origin of the false non-match rates: ``given``, ``compared_images`` or ``model``.
     insufficient_data
         What a proof of the target rate would need; empty where the target is proven.
+    unquoted
+        Why a stored calibration does not hold for these images; empty where it does or none was tried.
+    both_sides
+        Whether strangers of both datasets are behind the rates. Otherwise the thresholds only order pairs
+        for review, and support no verdict.
     """
 
     permissive: OperatingPoint
@@ -77,6 +95,8 @@ class Thresholds:
     source: str
     insufficient_data: str = ""
     strict_max_distance: float = math.inf
+    unquoted: str = ""
+    both_sides: bool = True
 
     def is_strict_match(self, score: float, distance: float) -> bool:
         """Whether a pair is a strict match.
@@ -123,7 +143,7 @@ def choose_thresholds(
     Parameters
     ----------
     scores : Calibration
-        Of the deciding score.
+        Of the deciding score; its strangers are those of the compared images.
     distances : Calibration or None
         Of the negated distance, where a verification model decides.
     verified : bool
@@ -171,7 +191,7 @@ def _found_within(
     if every:
         return math.inf, 0.0
     # Fail closed: without a calibration of the distance, the search may miss every shared patient.
-    if distances is None:
+    if distances is None or not distances.genuine:
         return math.inf, 1.0
     near = distances.for_false_non_match(_CANDIDATE_MISS)
     return -near.threshold, min(1.0, overlooked + near.false_non_match.upper)
@@ -180,6 +200,8 @@ def _found_within(
 def _strictest(scores: Calibration) -> float:
     """Highest threshold that misses few enough patients, proven where the number of patients allows it."""
     count = len(scores.genuine)
+    if not count:
+        return -math.inf
     errors = min(
         math.floor(TARGET_FALSE_NON_MATCH * count + 1e-9), max(max_errors(count, MAX_FALSE_NON_MATCH), 0)
     )
@@ -194,126 +216,70 @@ def _strict(scores: Calibration, point: OperatingPoint, budget: float) -> Operat
     return scores.at(max(point.threshold, scores.genuine[min(errors, len(scores.genuine) - 1)]))
 
 
-def thresholds_by_modality(
-    datasets: Sequence[DatasetFingerprint],
-    models: Models,
-    given: Mapping[Modality, Calibration],
+def thresholds_of(
+    sides: Sequence[Embeddings],
+    own: Sequence[OwnPairs | None],
+    verifier: Verification | None,
+    stored: StoredCalibrations,
     target: float,
-) -> dict[Modality, Thresholds]:
-    """Choose the thresholds of every modality that has a calibration.
+) -> Thresholds | None:
+    """Choose the thresholds for the images of one modality in two datasets.
 
-    Calibrations are tried in order of closeness to the data: the given one, the compared images if enough of
-    their patients have two images, the one stored with the model, and the compared images with too few
+    False match rates are those of strangers within these datasets. False non-match rates are those of the
+    patients of these datasets if enough of them have two images, else those of the calibration that the
+    caller gives or of the one stored with the model, if `difference` finds none, else again those of these
     patients.
 
     Parameters
     ----------
-    datasets : sequence of DatasetFingerprint
-        The compared datasets.
-    models : Models
-        Models of the comparison, with their stored calibrations.
-    given : mapping of Modality to Calibration
-        Calibrations that the caller names.
+    sides : sequence of Embeddings
+        The compared images of each dataset.
+    own : sequence of OwnPairs or None
+        Pairs within each dataset; see `pairs_within`.
+    verifier : Verification or None
+        The verification model, where one decides.
+    stored : StoredCalibrations
+        Calibrations of other images.
     target : float
         Requested false match rate, per pair of patients.
+
+    Returns
+    -------
+    Thresholds or None
+        None if no two patients are known apart in either dataset.
     """
-    found = {}
-    seen = {
-        modality: [one.vectors[modality] for one in datasets if modality in one.vectors]
-        for modality in Modality
-    }
-    for modality in Modality:
-        every = is_exhaustive([len(one.images) for one in seen[modality]])
-        verifier = models.verification.get(modality)
-        own = _own(datasets, modality, verifier)
-        distances = own[0] if own else models.distances.get(modality)
-        stored = models.scores.get(modality) if verifier else models.distances.get(modality)
-        for calibration, source in (
-            (given.get(modality), "given"),
-            (own[1] if own and _promises(own[1]) else None, _COMPARED_IMAGES),
-            (stored, "model"),
-            (own[1] if own else None, _COMPARED_IMAGES),
-        ):
-            if calibration is not None:
-                found[modality] = choose_thresholds(
-                    calibration,
-                    distances,
-                    verified=verifier is not None,
-                    target=target,
-                    source=source,
-                    every=every,
-                    overlooked=max((one.search.overlooked for one in seen[modality]), default=0.0),
-                    pairs=own[2] if own and verifier and source == _COMPARED_IMAGES else None,
-                )
-                break
-    return found
-
-
-def _promises(calibration: Calibration) -> bool:
-    """Whether there are enough patients to prove `MAX_FALSE_NON_MATCH` if none of them is missed."""
-    return len(calibration.genuine) >= samples_needed(MAX_FALSE_NON_MATCH)
-
-
-def _own(
-    datasets: Sequence[DatasetFingerprint], modality: Modality, verifier: Verification | None
-) -> tuple[Calibration, Calibration, CalibrationPairs] | None:
-    """Calibrations from pairs within each dataset: of the negated distance and of the deciding score."""
-    import numpy as np
-
-    parts = [
-        part
-        for number, dataset in enumerate(datasets)
-        if modality in dataset.vectors
-        for part in _pairs_within(dataset, dataset.vectors[modality], verifier, number)
-    ]
-    if not parts:
+    pairs = joined(tuple(one for one in own if one is not None))
+    if pairs is None:
         return None
-    distances, scores, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
-    try:
-        calibrated = calibrate(-distances, first, second), calibrate(scores, first, second)
-    except UsageError:
-        # Too few patients with two images: the next calibration is tried.
-        return None
-    return *calibrated, CalibrationPairs(distances, scores, first, second)
-
-
-def _pairs_within(
-    dataset: DatasetFingerprint, vectors: Embeddings, verifier: Verification | None, number: int
-) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Distances, scores and patients of pairs of images within one dataset, of known patients only.
-
-    Copies are left out: one exposure twice says nothing about two exposures of a patient, and under two
-    patient IDs nothing about different patients.
-    """
-    import numpy as np
-
-    # Two unknown patients may be one: their pairs are neither genuine nor impostor.
-    known = np.array([bool(dataset.names[patient]) for patient in vectors.patients])
-    rows = np.flatnonzero(known)[:_OWN_IMAGES]
-    if len(rows) < 2:
-        return
-    chosen = Embeddings(
-        vectors.images[rows],
-        vectors.patients[rows],
-        VectorSearch(vectors.first[rows]),
-        None if vectors.second is None else vectors.second[rows],
+    within = pairs.pairs
+    strangers = calibrate_strangers(within.score, within.first, within.second)
+    distances = calibrate_strangers(-within.distance, within.first, within.second)
+    calibration, source, unquoted = with_misses(strangers, stored)
+    searched = distances if distances.genuine else stored.distances
+    found = choose_thresholds(
+        calibration,
+        searched if searched is not None and not (searched is stored.distances and unquoted) else None,
+        verified=verifier is not None,
+        target=target,
+        source=source,
+        every=is_exhaustive([len(one.images) for one in sides]),
+        overlooked=max((one.search.overlooked for one in sides), default=0.0),
+        pairs=within if verifier and source == COMPARED_IMAGES and calibration.genuine else None,
     )
-    scored = score_all_within(chosen, verifier)
-    images = chosen.images.tolist()
-    copies = near_duplicate_pairs(dataset, dataset)
-    kept = [
-        not _copy(dataset, images[i], images[j], copies)
-        for i, j in zip(scored.first.tolist(), scored.second.tolist(), strict=True)
-    ]
-    # Numbered apart by dataset: whether two datasets share a patient is the question to answer.
-    names = chosen.patients * 2 + 1 + (number << 40)
-    where = np.array(kept, bool)
-    first, second = names[scored.first[where]], names[scored.second[where]]
-    if len(first):
-        yield scored.distance[where], scored.score[where], first, second
+    # Strangers of one dataset say nothing about the images of the other.
+    return replace(found, unquoted=unquoted, both_sides=all(one is not None for one in own))
 
 
-def _copy(dataset: DatasetFingerprint, one: int, other: int, copies: Mapping[tuple[int, int], int]) -> bool:
-    if dataset.pixels[one] is not None and dataset.pixels[one] == dataset.pixels[other]:
-        return True
-    return dataset.patients[one] == dataset.patients[other] and (one, other) in copies
+def with_misses(own: Calibration, stored: StoredCalibrations) -> tuple[Calibration, str, str]:
+    """Calibration, source of its false non-match rates, and why a stored one does not give them."""
+    if len(own.genuine) >= samples_needed(MAX_FALSE_NON_MATCH):
+        return own, COMPARED_IMAGES, ""
+    why = ""
+    for calibration, source in ((stored.given, "given"), (stored.model, "model")):
+        if calibration is None:
+            continue
+        reason = difference(own, calibration)
+        if not reason:
+            return replace(own, genuine=calibration.genuine), source, ""
+        why = why or reason
+    return own, COMPARED_IMAGES, why

@@ -1,7 +1,9 @@
 """The verdict of a comparison: exclusive, overlapping or inconclusive, with one sentence of reasons.
 
 Copies and shared patient IDs prove an overlap by themselves. Model matches prove one only if datasets without
-a shared patient would give as many in at most 5 % of comparisons. Two tests can show that:
+a shared patient would give as similar ones in at most 1 % of comparisons (see
+`medsanitize.verifiers.reid.overlap.excess`), or as many in at most 0.5 %. Strangers within them judge
+that; nothing that was measured on other images takes part. Two tests can show that there are too many:
 
 - a Poisson tail at the upper bound of the false match rate; or
 - a Poisson tail at the estimated false match rate together with a permutation test (see
@@ -20,14 +22,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from medsanitize.verifiers.reid.calibration import CONFIDENCE, OperatingPoint
+from medsanitize.verifiers.reid.calibration import CONFIDENCE, OperatingPoint, samples_needed
 from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.overlap.excess import LEVEL, Excess
 from medsanitize.verifiers.reid.overlap.permutation_test import PermutationTest
-from medsanitize.verifiers.reid.overlap.thresholds import MAX_FALSE_NON_MATCH, Thresholds
+from medsanitize.verifiers.reid.overlap.thresholds import COMPARED_IMAGES, MAX_FALSE_NON_MATCH, Thresholds
 
 OverlapResult = Literal["exclusive", "overlapping", "inconclusive"]
-# Significance level of the tests, over all modalities and thresholds together.
+# Significance level of any doubt: a more likely excess than this prevents a claim of exclusive datasets.
 _ALPHA: Final = 1 - CONFIDENCE
+# Significance level of more matches than chance. At 5 %, one in twenty comparisons of training images in
+# benchmarks/overlap.py was called overlapping although nobody was in both.
+MATCH_LEVEL: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ class Evidence:
         Whether every pair within the search distance was scored.
     permutation, strict_permutation
         Permutation test of all matches, and of the strict ones, by modality.
+    excess
+        Test of the most similar pairs against the strangers within the datasets, by modality.
     """
 
     copies: Mapping[str, int]
@@ -72,6 +80,7 @@ class Evidence:
     complete: bool = True
     permutation: Mapping[Modality, PermutationTest] = field(default_factory=dict)
     strict_permutation: Mapping[Modality, PermutationTest] = field(default_factory=dict)
+    excess: Mapping[Modality, Excess] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,9 @@ def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
     certain = _certain_evidence(evidence)
     if certain:
         return OverlapVerdict("overlapping", f"{both} overlap: {certain}.")
-    beyond = [text for modality in evidence.matched if (text := _beyond_chance(evidence, modality))]
+    # Matches prove something only beside those of strangers of both datasets.
+    judged = [one for one in evidence.matched if evidence.thresholds[one].both_sides]
+    beyond = [text for modality in judged if (text := _beyond_chance(evidence, modality))]
     if beyond:
         return OverlapVerdict("overlapping", f"{both} overlap: {' and '.join(beyond)}.")
     # Fail closed: any reason for doubt makes the verdict inconclusive, however low the bound is.
@@ -134,8 +145,7 @@ def conclude(one: str, other: str, evidence: Evidence) -> OverlapVerdict:
     text = (
         f"{both} are exclusive: none of {pairs:,} pairs of patients matched{strictly}, and a"
         f" patient who is in both would {missed} with a probability of at most {miss:.1%}"
-        f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients), provided that these images resemble"
-        " those of the calibration."
+        f" ({CONFIDENCE:.0%} bound from {_patients(evidence)} patients{_not_these(evidence)})."
     )
     return OverlapVerdict("exclusive", text + _permissive_matches(evidence), miss, most)
 
@@ -155,17 +165,23 @@ def _certain_evidence(evidence: Evidence) -> str:
         "pixels": "the same pixels",
         "perceptual_hash": "nearly equal perceptual hashes",
     }
-    found = [f"{count:,} pairs of images have {said[by]}" for by, count in evidence.copies.items() if count]
+    found = [f"{_image_pairs(count)} {said[by]}" for by, count in evidence.copies.items() if count]
     if evidence.ids:
         found.append(f"the table lists {evidence.ids:,} patients in both datasets")
     return " and ".join(found)
 
 
+def _image_pairs(count: int) -> str:
+    return "1 pair of images has" if count == 1 else f"{count:,} pairs of images have"
+
+
 def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
     """Describe model matches that are significant, at the permissive or the strict threshold; else empty."""
     limit = evidence.thresholds[modality]
+    if text := _stands_out(evidence, modality):
+        return text
     # Bonferroni: two tests in every modality share one significance level.
-    level = _ALPHA / len(evidence.matched) / 2
+    level = MATCH_LEVEL / len(evidence.matched) / 2
     permissive = _MatchTest(
         evidence.matched[modality], limit.permissive, _permutation(evidence, modality), ""
     )
@@ -175,7 +191,7 @@ def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
         _permutation(evidence, modality, strict=True),
         " at the strict threshold",
     )
-    pairs, kind = evidence.compared[modality], modality.value
+    pairs, kind = evidence.compared[modality], modality.plural
     for test in (permissive, strict):
         expected, most = pairs * limit.false_match_estimate(test.point), pairs * test.point.false_match.upper
         bounded = poisson_tail(test.matched, most) <= level
@@ -189,9 +205,22 @@ def _beyond_chance(evidence: Evidence, modality: Modality) -> str:
             )
             return (
                 f"{test.matched:,} of {pairs:,} pairs of patients match{test.how} in their"
-                f" {kind}s, where {why}"
+                f" {kind}, where {why}"
             )
     return ""
+
+
+def _stands_out(evidence: Evidence, modality: Modality) -> str:
+    """Describe pairs that are more alike than strangers of these images are; else empty."""
+    excess = evidence.excess.get(modality, Excess())
+    if not excess.p_value <= LEVEL / len(evidence.matched):
+        return ""
+    found = len(excess.pairs)
+    return (
+        f"{found:,} of {evidence.compared[modality]:,} pairs of patients {'is' if found == 1 else 'are'} more"
+        f" alike in their {modality.plural} than strangers are, of whom {excess.expected:.2g} such pairs are"
+        f" expected by {excess.strangers:,} pairs of strangers within the datasets (p = {excess.p_value:.2g})"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +263,7 @@ def _is_doubtful(evidence: Evidence, modality: Modality) -> bool:
     """Whether a strict match exists, or permissive matches exceed chance at the 5 % level."""
     expected = _expected_by_chance(evidence, [modality])
     surprising = poisson_tail(evidence.matched.get(modality, 0), expected) <= _ALPHA
+    surprising = surprising or evidence.excess.get(modality, Excess()).p_value <= _ALPHA
     return evidence.strict.get(modality, 0) > 0 or surprising
 
 
@@ -268,8 +298,8 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
         )
     for modality, pairs in evidence.compared.items():
         limit = evidence.thresholds.get(modality)
-        if limit is None:
-            found.append(f"the model is not calibrated for {modality.value}s")
+        if limit is None or not limit.both_sides:
+            found.append(_unknown_strangers(modality))
             continue
         if _is_doubtful(evidence, modality):
             expected, surely = (
@@ -277,32 +307,56 @@ def _inconclusive_reasons(evidence: Evidence) -> list[str]:
             )
             found.append(
                 f"{evidence.matched[modality]:,} of {pairs:,} pairs of patients match in their"
-                f" {modality.value}s, {evidence.strict[modality]:,} of them at the strict threshold;"
+                f" {modality.plural}, {evidence.strict[modality]:,} of them at the strict threshold;"
                 f" expected false matches: about {expected:.2g} (at most"
                 f" {pairs * limit.permissive.false_match.upper:.2g}), at the strict threshold {surely:.2g};"
                 f" {_permutation_sentence(_permutation(evidence, modality))}; manual review required"
             )
         if (miss := _modality_bound(evidence, modality)) > MAX_FALSE_NON_MATCH:
             found.append(
-                f"a patient in both would be missed in {modality.value}s with a probability of up to"
-                f" {miss:.0%}, where a claim allows {MAX_FALSE_NON_MATCH:.0%} (the calibration has"
-                f" {limit.permissive.false_non_match.of:,} patients)"
+                f"a patient in both would be missed in {modality.plural} with a probability of up to"
+                f" {miss:.0%}, where a claim allows {MAX_FALSE_NON_MATCH:.0%} ({_behind_misses(limit)})"
             )
     # A calibrated model decides such pairs itself.
     if evidence.undecided_near_duplicates and any(
         modality not in evidence.thresholds for modality in evidence.compared
     ):
-        found.append(
-            f"{evidence.undecided_near_duplicates:,} pairs of images have nearly equal perceptual hashes"
-        )
+        found.append(f"{_image_pairs(evidence.undecided_near_duplicates)} nearly equal perceptual hashes")
     if not evidence.complete:
         found.append("too many pairs are within the search distance to score all of them")
     return found
 
 
+def _unknown_strangers(modality: Modality) -> str:
+    """Say that nothing states how often strangers match, and what to do."""
+    return (
+        f"how often strangers match among these {modality.plural} is unknown, since a dataset has no two"
+        f" {modality.plural} of patients known apart: name its patients in a table (--labels-a, --labels-b)"
+    )
+
+
+def _behind_misses(limit: Thresholds) -> str:
+    """Describe the patients behind the false non-match rate, and what would lower its bound."""
+    known, needed = limit.permissive.false_non_match.of, samples_needed(MAX_FALSE_NON_MATCH)
+    said = (
+        f"measured on {known:,} patients with two images, of whom {needed:,} without a miss would be needed"
+    )
+    if limit.unquoted:
+        said += f"; a stored calibration does not hold here: {limit.unquoted}"
+    if known < needed:
+        said += (
+            "; add patients with two images, or a calibration of images from the same places by"
+            " medsanitize evaluate --output"
+        )
+    return said
+
+
 def _is_unbounded(evidence: Evidence) -> bool:
     """Whether nothing bounds the false non-match rate."""
-    calibrated = all(modality in evidence.thresholds for modality in evidence.compared)
+    calibrated = all(
+        modality in evidence.thresholds and evidence.thresholds[modality].both_sides
+        for modality in evidence.compared
+    )
     # Any image that was not compared may show a shared patient.
     seen_all = not evidence.unread and not evidence.not_comparable and evidence.complete
     if not (evidence.compared and calibrated and seen_all):
@@ -320,6 +374,12 @@ def _modality_bound(evidence: Evidence, modality: Modality) -> float:
 def _false_non_match_bound(evidence: Evidence) -> float:
     """Bound of the false non-match rate of the worst modality."""
     return max(_modality_bound(evidence, modality) for modality in evidence.compared)
+
+
+def _not_these(evidence: Evidence) -> str:
+    """Say that a bound comes from other images, with which these were found exchangeable."""
+    stored = any(evidence.thresholds[one].source != COMPARED_IMAGES for one in evidence.compared)
+    return " of a calibration whose strangers score as those of these images" if stored else ""
 
 
 def _patients(evidence: Evidence) -> str:

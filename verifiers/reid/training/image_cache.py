@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from medsanitize.progress import Cancellation, Progress
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.models.preprocess import Channels, Preprocessing, prepare
 from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
@@ -82,7 +83,7 @@ def preprocess_images(
         partial = file.with_name(file.name + ".part")
         values = np.memmap(partial, np.uint8, "w+", shape=shape)
         progress.stage("prepare images", len(examples))
-        for start, squares in _prepared(examples.paths, how, channels):
+        for start, squares in _prepared(examples, how, channels):
             cancellation.check()
             values[start : start + len(squares)] = squares
             progress.advance(len(squares))
@@ -93,10 +94,13 @@ def preprocess_images(
 
 
 def _prepared(
-    paths: Sequence[Path], how: Preprocessing, channels: int
+    examples: TrainingDataset, how: Preprocessing, channels: int
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Yield chunks of preprocessed images in order; with many images, from several processes."""
-    chunks = [(start, paths[start : start + CHUNK], how, channels) for start in range(0, len(paths), CHUNK)]
+    paths, kind = examples.paths, examples.modality
+    chunks = [
+        (start, paths[start : start + CHUNK], kind, how, channels) for start in range(0, len(paths), CHUNK)
+    ]
     processes = min(os.cpu_count() or 1, 16)
     if len(chunks) < 16 or processes < 2:
         yield from map(_chunk, chunks)
@@ -112,10 +116,10 @@ def _single_threaded() -> None:
 
 
 def _chunk(
-    task: tuple[int, Sequence[Path], Preprocessing, int],
+    task: tuple[int, Sequence[Path], Modality, Preprocessing, int],
 ) -> tuple[int, NDArray[np.uint8]]:
-    start, paths, how, channels = task
+    start, paths, kind, how, channels = task
     # Mean 0 and deviation 1: normalization comes after augmentation, which needs values in [0, 1].
     plain = Preprocessing(how.size, how.fit, how.channels, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    squares = [prepare(read_image(path), plain)[:channels] for path in paths]
+    squares = [prepare(read_image(path, kind=kind), plain)[:channels] for path in paths]
     return start, np.rint(np.clip(np.stack(squares), 0, 1) * 255).astype(np.uint8)

@@ -45,7 +45,7 @@ class _Pooled(nn.Module):
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
     """Return the default preprocessing at this size; the contrast of radiographs is equalized."""
-    look = ContrastMode.EVEN if modality is Modality.RADIOGRAPH else ContrastMode.AS_IS
+    look = ContrastMode.EVEN if modality.is_projection else ContrastMode.AS_IS
     return replace(default_config(modality).preprocessing, size=size, look=look)
 
 

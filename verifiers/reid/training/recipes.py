@@ -8,6 +8,7 @@ from medsanitize.errors import UsageError
 from medsanitize.verifiers.reid.models.config import ModelKind
 from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe
 from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe
+from medsanitize.verifiers.reid.training.train_copies import CopyRecipe
 from medsanitize.verifiers.reid.training.train_region_matching import MatchRecipe
 
 
@@ -108,7 +109,7 @@ class VerificationRecipe:
     seed: int = 0
 
 
-Recipe = MomentsRecipe | MatchRecipe | FrozenRecipe | RetrievalRecipe | VerificationRecipe
+Recipe = MomentsRecipe | MatchRecipe | CopyRecipe | FrozenRecipe | RetrievalRecipe | VerificationRecipe
 
 _ONE_EACH = (1, 1, 1, 1)
 RETRIEVAL: dict[str, Recipe] = {
@@ -135,6 +136,7 @@ RETRIEVAL: dict[str, Recipe] = {
 }
 VERIFICATION: dict[str, Recipe] = {
     "match": MatchRecipe(),
+    "copies": CopyRecipe(),
     "frozen": FrozenRecipe(),
     "paper": VerificationRecipe("paper"),
     "augmented-512": VerificationRecipe("augmented-512", 512, augmentation=MILD),

@@ -38,6 +38,7 @@ from medsanitize.verifiers.reid.training.frozen_backbone import FrozenRecipe, Tr
 from medsanitize.verifiers.reid.training.model_card import card, curves
 from medsanitize.verifiers.reid.training.recipes import Recipe, RetrievalRecipe, VerificationRecipe
 from medsanitize.verifiers.reid.training.second_order_pooling import MomentsRecipe, train_moments
+from medsanitize.verifiers.reid.training.train_copies import CopyRecipe, train_copies
 from medsanitize.verifiers.reid.training.train_region_matching import MatchRecipe, train_match
 from medsanitize.verifiers.reid.training.train_siamese import train_siamese
 from medsanitize.verifiers.reid.training.training_dataset import (
@@ -109,7 +110,7 @@ def train(
         If the output holds a model, there are too few patients, or the recipe needs weights or takes none.
     """
     unfinished = unfinished_beside(output)
-    if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe):
+    if weights is not None and isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe | CopyRecipe):
         raise UsageError("The recipe uses packaged weights and accepts no others", "Omit --weights")
     if isinstance(recipe, RetrievalRecipe | VerificationRecipe):
         check_start(weights, recipe.name, "ResNet-50")  # fail before the images are read
@@ -119,6 +120,8 @@ def train(
         learned = train_moments(fit, validation, recipe, unfinished, progress, cancellation)
     elif isinstance(recipe, MatchRecipe):
         learned = train_match(fit, recipe, unfinished, progress, cancellation)
+    elif isinstance(recipe, CopyRecipe):
+        learned = train_copies(fit, recipe, progress, cancellation)
     elif isinstance(recipe, FrozenRecipe):
         learned = train_frozen(kind, fit, validation, recipe, unfinished, progress, cancellation)
     else:
@@ -140,7 +143,7 @@ def train(
         "images": examples.digest,
         "recipe": asdict(recipe),
         "start": "packaged"
-        if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe)
+        if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe | CopyRecipe)
         else start_of(weights),
     }
     documents = _documents(exported.config, recipe, training, learned, calibration)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.models.networks.match import LiteMatch
+from medsanitize.verifiers.reid.models.networks.moments import Cells
 from medsanitize.verifiers.reid.models.pretrained import imagenet_weights
 from medsanitize.verifiers.reid.models.region_matching import Matching
 from medsanitize.verifiers.reid.models.scoring import Scoring
@@ -34,7 +35,7 @@ class MatchRecipe:
 
     Attributes
     ----------
-    size, group, kept, grid, reach
+    size, groups, kept, grid, reach
         Arguments of the network; see `LiteMatch`.
     cohort
         Largest number of images of the cohort, one per patient.
@@ -43,11 +44,12 @@ class MatchRecipe:
     """
 
     name: str = "match"
-    size: int = 384
-    group: int = 4
-    kept: int = 64
-    grid: int = 12
-    reach: int = 3
+    size: int = 512
+    groups: tuple[int, ...] = (4, 5)
+    # All channels of each group: the weak ones tell patients apart, too.
+    kept: tuple[int, ...] = (112, 192)
+    grid: int = 14
+    reach: int = 4
     cohort: int = 128
     most: int = 2000
     seed: int = 0
@@ -83,18 +85,19 @@ def train_match(
     cohort = _one_a_patient(chosen.patients, recipe.cohort, draw)
     how = preprocessing_for(fit.modality, recipe.size)
     facts: dict[str, Any] = {
-        "size": recipe.size, "group": recipe.group, "kept": recipe.kept, "grid": recipe.grid,
-        "reach": recipe.reach, "cohort": len(cohort),
+        "size": recipe.size, "groups": list(recipe.groups), "kept": list(recipe.kept),
+        "grid": recipe.grid, "reach": recipe.reach, "cohort": len(cohort),
     }  # fmt: skip
     network = LiteMatch(**facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     with torch.no_grad():
-        (pooled,) = pooled_maps(chosen, how, (recipe.group,), recipe.grid, unfinished, progress, cancellation)
-        learn_cells(network.cells, pooled)
-        cells = network.cells.whitened(pooled)
+        pooled = pooled_maps(chosen, how, recipe.groups, recipe.grid, unfinished, progress, cancellation)
+        for own, maps in zip(network.cells, pooled, strict=True):
+            learn_cells(cast(Cells, own), maps)
+        cells = network.whitened(pooled)
         network.cohort.cells.copy_(cells[cohort].flatten(2))
         vectors = _vectors(network, cells, chosen.patients, chosen.patients[cohort])
-    matching = Matching(recipe.kept, recipe.grid, recipe.reach)
+    matching = Matching(sum(recipe.kept), recipe.grid, recipe.reach)
     one, other = _pairs(chosen.patients, draw)
     progress.stage("score", None)
     cancellation.check()

@@ -97,7 +97,7 @@ def train_siamese(
 
 def preprocessing_for(modality: Modality, size: int) -> Preprocessing:
     """Return the preprocessing of the paper: scaled at any aspect ratio, normalized as for ImageNet."""
-    channels = Channels.GRAY if modality is Modality.RADIOGRAPH else Channels.COLOR
+    channels = Channels.COLOR if modality.is_colored else Channels.GRAY
     return Preprocessing(size, Fit.STRETCH, channels, MEAN, DEVIATION)
 
 

@@ -7,13 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from medsanitize.errors import UnreadablePicture, UsageError
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
+from medsanitize.verifiers.reid.images.kinds import OTHER_SLICE, STATE_IT, UNKNOWN, one_of_each_series
 from medsanitize.verifiers.reid.images.read import read_image
 from medsanitize.verifiers.reid.labels import Labels
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class TrainingDataset:
 
     def picture(self, place: int) -> ImageArray:
         """Read one image."""
-        return read_image(self.paths[place])
+        return read_image(self.paths[place], kind=self.modality)
 
     def part(self, places: NDArray[np.intp]) -> TrainingDataset:
         """Select images; the digest remains that of all."""
@@ -93,16 +94,23 @@ def gather_images(
     """
     progress.stage("read images", len(labels))
     kinds: list[Modality | None] = []
+    slices: list[tuple[str, float]] = []
     digests: list[str] = []
+    unknown = 0
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
         # In chunks: cancellation takes effect soon, and few decoded images are in memory.
         for start in range(0, len(labels), AT_ONCE):
             cancellation.check()
-            for kind, digest in pool.map(_modality_and_digest, labels.paths[start : start + AT_ONCE]):
-                kinds.append(kind)
+            part = slice(start, start + AT_ONCE)
+            for picture, digest in pool.map(_read_and_digest, labels.paths[part], labels.kinds[part]):
+                kinds.append(None if picture is None else picture.modality)
+                slices.append(("", 0.0) if picture is None else (picture.series, picture.position))
+                unknown += picture is not None and picture.modality is None
                 digests.append(digest)
                 progress.advance(1)
     seen = Counter(kind for kind in kinds if kind is not None)
+    if unknown and not seen:
+        raise UsageError("The images of the split are of unknown kind", STATE_IT)
     if not seen:
         raise UsageError(
             "No image of the split can be read", "Use DICOM, PNG, JPEG, TIFF or whole-slide files"
@@ -110,8 +118,17 @@ def gather_images(
     modality = max(Modality, key=lambda kind: seen[kind])
     kept = [place for place, kind in enumerate(kinds) if kind is modality]
     excluded = Counter(labels.excluded)
-    excluded[UNREADABLE] += kinds.count(None)
+    excluded[UNREADABLE] += kinds.count(None) - unknown
+    excluded[UNKNOWN] += unknown
     excluded[OTHER_MODALITY] += len(kinds) - kinds.count(None) - len(kept)
+    if modality.is_sliced:
+        rows = one_of_each_series(
+            [labels.patients[place] for place in kept],
+            [labels.series[place] or slices[place][0] for place in kept],
+            [slices[place][1] for place in kept],
+        )
+        excluded[OTHER_SLICE] += len(kept) - len(rows)
+        kept = [kept[int(row)] for row in rows]
     # From here on patients are numbers: their IDs never reach a model folder.
     numbers: dict[str, int] = {}
     patients = [numbers.setdefault(labels.patients[place], len(numbers)) for place in kept]
@@ -176,10 +193,11 @@ def split_patients(examples: TrainingDataset, seed: int) -> tuple[TrainingDatase
     return examples.part(np.flatnonzero(~chosen)), examples.part(np.flatnonzero(chosen))
 
 
-def _modality_and_digest(path: Path) -> tuple[Modality | None, str]:
-    """Modality and digest of an image; the modality is None if it cannot be read."""
+def _read_and_digest(path: Path, kind: Modality | None) -> tuple[ImageArray | None, str]:
+    """An image without its pixels, and the digest of its file; None if it cannot be read."""
     try:
-        return read_image(path).modality, _file_digest(path)
+        # Without the pixels: the results of a chunk are in memory together.
+        return replace(read_image(path, kind=kind), pixels=np.empty((0, 0), np.float32)), _file_digest(path)
     except UnreadablePicture:
         return None, ""
 

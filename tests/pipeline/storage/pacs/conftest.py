@@ -102,7 +102,9 @@ def reads(tmp_path: Path, archive: Orthanc) -> Iterator[Callable[..., Policy]]:
             "get": peer,
             "move": f"{peer}, retrieve: move, port: {archive.move_port}",
         }[way]
-        made.append(prepare(tmp_path / way, inputs=f"[{{{source}, {wanted}}}]", **sections))
+        # Validation reads sources in processes that may have an earlier environment, without the login.
+        own = {"inputs": f"[{{{source}, {wanted}}}]", "validation": "'off'", **sections}
+        made.append(prepare(tmp_path / way, **own))
         return made[-1]
 
     yield make

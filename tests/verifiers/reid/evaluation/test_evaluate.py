@@ -161,6 +161,18 @@ def test_verifier_scores_replace_distances_only_for_pairs(measured: Evaluation) 
     assert found.verification.auc == pytest.approx(measured.verification.auc, abs=1e-3)
 
 
+def test_a_verifier_adds_a_search_by_both_models_that_finds_more() -> None:
+    labels, vectors = cohort(patients=60, noise=0.6)
+    noise = np.random.default_rng(2).normal(size=vectors.shape)
+    again = (vectors + 0.3 * noise).astype("f4")
+
+    found = evaluate(labels, distance_scores(again), np.exp(distance_scores(vectors)), models=MODELS)
+
+    assert found.search is not None
+    assert found.search.map_at_r > found.retrieval.map_at_r
+    assert "re-ranked" in evaluation_page(found).decode()
+
+
 @pytest.mark.parametrize(
     ("patients", "said"),
     [(("a", "b", "c"), "only one image of each patient"), (("a",) * 3, "only one patient")],

@@ -21,10 +21,10 @@ from PIL import Image
 RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
 
-def test_gray_images_are_read_as_gray(tmp_path: Path) -> None:
+def test_gray_images_are_read_as_gray_and_of_no_kind(tmp_path: Path) -> None:
     Image.fromarray(RAMP).save(tmp_path / "one", "PNG")
     picture = read_image(tmp_path / "one")
-    assert picture.modality is Modality.RADIOGRAPH
+    assert picture.modality is None
     assert np.allclose(picture.pixels, RAMP / 255)
 
 
@@ -88,9 +88,19 @@ def test_the_exif_orientation_is_applied(tmp_path: Path) -> None:
     assert pixels[-1].min() > 0.95
 
 
-def test_stained_colors_are_read_as_a_slide(tmp_path: Path) -> None:
+def test_a_color_picture_is_no_slide_until_it_is_stated(tmp_path: Path) -> None:
     Image.fromarray(tissue_phantom(0, 0, 0, size=700)).save(tmp_path / "one", "PNG")
-    picture = read_image(tmp_path / "one")
+    assert read_image(tmp_path / "one").modality is None
+
+
+def test_a_color_picture_is_no_radiograph_whatever_is_stated(tmp_path: Path) -> None:
+    Image.fromarray(tissue_phantom(0, 0, 0, size=700)).save(tmp_path / "one", "PNG")
+    assert read_image(tmp_path / "one", kind=Modality.RADIOGRAPH).modality is None
+
+
+def test_a_stated_slide_is_read_at_the_size_of_slides(tmp_path: Path) -> None:
+    Image.fromarray(tissue_phantom(0, 0, 0, size=700)).save(tmp_path / "one", "PNG")
+    picture = read_image(tmp_path / "one", kind=Modality.SLIDE)
     assert (picture.modality, picture.pixels.shape) == (Modality.SLIDE, (EDGE, EDGE, 3))
 
 

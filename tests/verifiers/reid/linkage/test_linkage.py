@@ -15,6 +15,8 @@ from medsanitize.verifiers.reid.linkage.attack import (
     linked_patients,
     pool_similarities,
 )
+from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
+from medsanitize.verifiers.reid.linkage.linkage_report import linkage_page
 
 
 def brute_force(similarity: Any, probes: Any, background: Any) -> float:
@@ -128,3 +130,16 @@ def test_without_shared_patients_there_is_nothing_to_link() -> None:
     nobody = SimilarityPool(np.ones((1, 1), dtype=np.float32), np.array([0]), np.array([1]))
     with pytest.raises(UsageError, match="nothing to link"):
         linkage_attack(nobody)
+
+
+def test_the_page_of_too_few_patients_for_a_draw_has_no_plot() -> None:
+    vectors, people = cohort(1, 2, 0.1)
+    found = linkage_attack(pool_similarities(vectors, people, None, None))
+    summary = DatasetSummary(2, 1, {})
+    page = linkage_page(
+        Linkage(
+            "ct-head", "m", "0" * 64, summary, summary, itself=True, whole=found, crop=None, without_crop=2
+        )
+    )
+    assert found.by_patients == ()
+    assert "<svg" not in page.decode("utf-8")

@@ -22,7 +22,8 @@ NETWORKS = {
         "products": 32, "scrambled": 256, "coarse": 8,
     },
     Scoring.MATCH: {
-        "name": "lite0-match", "size": SIZE, "group": 4, "kept": 16, "grid": 6, "reach": 1, "cohort": 4,
+        "name": "lite0-match", "size": SIZE, "groups": [4, 5], "kept": [16, 8], "grid": 6, "reach": 1,
+        "cohort": 4,
     },
 }  # fmt: skip
 
@@ -45,7 +46,8 @@ def model(request: pytest.FixtureRequest) -> AttentionModel:
     images = torch.from_numpy(np.stack([prepare(picture(100 + n, 200 + n), how) for n in range(16)]))
     with torch.no_grad():
         if request.param is Scoring.MATCH:
-            learn_cells(network.cells, network.cells.pool(network.backbone(images)[0][4]))
+            for own, group in zip(network.cells, network.groups, strict=True):
+                learn_cells(own, own.pool(network.backbone(images)[0][group]))
         for scale, rescaling in zip(
             getattr(network, "scales", ()), getattr(network, "rescalings", ()), strict=True
         ):

@@ -14,7 +14,7 @@ NETWORKS: list[dict[str, Any]] = [
     {"name": "siamese-retrieval", "size": 96, "grid": 2, "hidden": 24, **SMALL},
     {"name": "siamese-verification", **SMALL},
     {"name": "densenet", "depths": [1, 2, 1, 1], "growth": 4},
-    {"name": "lite0-match", "size": 96, "group": 4, "kept": 5, "grid": 3, "reach": 1, "cohort": 4},
+    {"name": "lite0-match", "size": 96, "groups": [4, 5], "kept": [5, 6], "grid": 3, "reach": 1, "cohort": 4},
     {"name": "lite0-projected", "size": 96, "groups": [6], "grid": 2, "dimension": 8},
     {
         "name": "lite0-moments",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from medsanitize.verifiers.reid.overlap.overlap import Overlap, compare_datasets
 from medsanitize.verifiers.reid.overlap.perceptual_hash import perceptual_hash
 from medsanitize.verifiers.reid.overlap.result_files import write_pairs
 from medsanitize.verifiers.reid.overlap.verdict import poisson_tail
-from PIL import Image
+from PIL import Image, ImageOps
 
 SIZE = 64
 SHARED = range(5, 11)
@@ -58,6 +58,9 @@ class Judge(Coarse):
     def score(self, one: Any, other: Any) -> Any:
         self.calls.append(len(one))
         return np.exp(-4 * np.linalg.norm(one - other, axis=1)).astype(np.float32)
+
+    def raw(self, one: Any, other: Any) -> Any:
+        return -4 * np.linalg.norm(one - other, axis=1).astype(np.float32)
 
 
 MODELS = Models({Modality.RADIOGRAPH: Coarse(), Modality.SLIDE: Coarse(modality=Modality.SLIDE)})
@@ -91,7 +94,8 @@ def folder_of(root: Path, patients: range, visits: int = 2, split: str = "") -> 
 
 def side_of(root: Path, title: str, *, labeled: bool = True) -> Dataset:
     found = sorted(root.glob("*.png"))
-    return Dataset(title, tuple(Item(p, p.name, p.name.split("v")[0] if labeled else "") for p in found))
+    images = tuple(Item(p, p.name, p.name.split("v")[0] if labeled else "") for p in found)
+    return Dataset(title, images).of_kind(Modality.RADIOGRAPH)
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +208,7 @@ def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp
     Image.fromarray(picture(1, 0)).save(tmp_path / "d" / "copy.bmp.png", compress_level=9)
     shutil.copy(places["a"] / "p2v0.png", tmp_path / "d" / "same.png")
     files = sorted(one for one in (tmp_path / "d").iterdir() if one.suffix != ".csv")
-    other = Dataset("D", tuple(Item(path, path.name) for path in files))
+    other = Dataset("D", tuple(Item(path, path.name) for path in files)).of_kind(Modality.RADIOGRAPH)
     found = compare_datasets(side_of(places["a"], "A"), other, models=MODELS, visit=visit)
     bases = {files[p.images[1]].name: p.basis for p in found.pairs if p.decision == "same_image"}
     assert bases == {
@@ -213,7 +217,32 @@ def test_a_copy_in_another_format_is_the_same_image(places: dict[str, Path], tmp
         "copy.bmp.png": "pixels",
         "same.png": "bytes",
     }
-    assert "1 pairs of images have the same bytes" in found.comparisons[0].verdict.sentence
+    assert "1 pair of images has the same bytes" in found.comparisons[0].verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda image: image.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+        lambda image: image.transpose(Image.Transpose.ROTATE_90).resize((48, 48)),
+        lambda image: image.transpose(Image.Transpose.TRANSVERSE),
+        lambda image: ImageOps.expand(image, (20, 4), fill=0),
+        lambda image: ImageOps.mirror(ImageOps.expand(image, 9, fill=255)),
+    ],
+    ids=["mirrored", "turned", "transverse", "border", "border and mirror"],
+)
+def test_a_mirrored_turned_or_framed_copy_is_the_same_image(
+    places: dict[str, Path], tmp_path: Path, change: Callable[[Image.Image], Image.Image]
+) -> None:
+    folder_of(tmp_path / "d", range(400, 403))
+    change(Image.fromarray(picture(3, 0))).save(tmp_path / "d" / "p9v0.png")
+    found = compare_datasets(side_of(places["a"], "A"), side_of(tmp_path / "d", "D"), models=MODELS)
+    copies = {
+        (found.datasets[0].names[p.patients[0]], found.datasets[1].names[p.patients[1]])
+        for p in found.pairs
+        if p.decision == "same_image"
+    }
+    assert copies == {("p3", "p9")}
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n" + b"cut", b"\xff\xd8\xff cut"])
@@ -254,7 +283,9 @@ def test_pages_that_are_not_compared_are_reported_for_review(places: dict[str, P
     pages = [Image.fromarray(picture(500, visit)) for visit in (0, 1)]
     pages[0].save(tmp_path / "x.tif", save_all=True, append_images=pages[1:])
     one, other = side_of(places["a"], "A"), side_of(places["b"], "B")
-    more = replace(other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x")))
+    more = replace(
+        other, images=(*other.images, Item(tmp_path / "x.tif", "x.tif", "x", kind=Modality.RADIOGRAPH))
+    )
     found = compare_datasets(one, more, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
     assert found.datasets[1].unread == {"further-pages": 1}
@@ -288,7 +319,10 @@ def test_without_a_calibration_the_verdict_is_inconclusive(places: dict[str, Pat
     datasets = [side_of(places[name], name, labeled=False) for name in ("a", "b")]
     found = compare_datasets(*datasets, models=MODELS, visit=visit)
     assert found.result == "inconclusive"
-    assert "the model is not calibrated for radiographs" in found.comparisons[0].verdict.sentence
+    assert (
+        "how often strangers match among these radiographs is unknown"
+        in found.comparisons[0].verdict.sentence
+    )
     assert {p.decision for p in found.pairs} == {"undecided"}
 
 
@@ -303,7 +337,9 @@ def test_too_few_calibration_patients_give_a_bound_but_no_verdict(places: dict[s
     assert "at most 1 patients are in both" in verdict.sentence
 
 
-def test_a_model_that_cannot_distinguish_patients_gives_no_verdict(places: dict[str, Path]) -> None:
+def test_enough_patients_of_these_images_decide_whatever_calibration_is_given(
+    places: dict[str, Path],
+) -> None:
     rng = np.random.default_rng(0)
     first, second = (
         np.r_[np.arange(100), rng.integers(0, 100, 900)],
@@ -311,7 +347,7 @@ def test_a_model_that_cannot_distinguish_patients_gives_no_verdict(places: dict[
     )
     useless = calibrate(-rng.random(1000), first, second)
     found = of(places, "a", "b", calibrations={Modality.RADIOGRAPH: useless})
-    assert found.result == "inconclusive"
+    assert found.comparisons[0].evidence.thresholds[Modality.RADIOGRAPH].source == "compared_images"
 
 
 def test_datasets_of_different_modalities_are_inconclusive(places: dict[str, Path]) -> None:

@@ -67,10 +67,10 @@ def test_three_matches_prove_nothing_if_few_patients_bound_the_rate() -> None:
 
 
 def test_matches_only_between_datasets_prove_an_overlap() -> None:
-    shared = {(n, n) for n in range(6)}
+    shared = {(n, n) for n in range(10)}
     by_chance = permutation_p_value(shared, (set(), set()), (120, 120))
-    assert by_chance == pytest.approx(1 / 64, abs=0.006)
-    assert conclude("A", "B", evidence(6, by_chance, limit(0.0, 0, 120))).result == "overlapping"
+    assert by_chance == pytest.approx(1 / 1024, abs=0.001)
+    assert conclude("A", "B", evidence(10, by_chance, limit(0.0, 0, 120))).result == "overlapping"
 
 
 @pytest.mark.parametrize(("chance", "result"), [(0.001, "overlapping"), (0.6, "inconclusive")])

@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> Path:
 
 def call(table: Path, *arguments: str) -> Result:
     given = ["--images", str(table.parent), "--labels", str(table), "--split", "fit"]
-    given += ["--output", str(table.parent / "model"), "--recipe", "tiny", "--json"]
+    given += ["--output", str(table.parent / "model"), "--recipe", "tiny", "--kind", "radiograph", "--json"]
     return CliRunner().invoke(cli, ["train", *arguments, *given])
 
 

@@ -69,9 +69,9 @@ def write_images(root: Path, patients: list[int]) -> Path:
         noise = np.random.default_rng((patient, place)).integers(0, 60, (12, 12))
         name = f"Smith{place}.png"
         Image.fromarray((own + noise).astype(np.uint8)).resize((48, 40)).save(root / name)
-        rows.append((name, f"P{patient}", "train"))
+        rows.append((name, f"P{patient}", "train", "radiograph"))
     with (root / "labels.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("file", "patient_id", "split"), *rows])
+        csv.writer(file).writerows([("file", "patient_id", "split", "kind"), *rows])
     return root / "labels.csv"
 
 

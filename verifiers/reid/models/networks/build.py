@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from medsanitize.errors import IntegrityError
+from medsanitize.verifiers.reid.models.networks.copies import LiteCopies
 from medsanitize.verifiers.reid.models.networks.densenet import DenseFeatures
 from medsanitize.verifiers.reid.models.networks.lite import LiteFeatures, LiteProjected
 from medsanitize.verifiers.reid.models.networks.match import LiteMatch
@@ -15,6 +16,7 @@ from torch import nn
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "densenet": DenseFeatures,
+    "lite0-copies": LiteCopies,
     "lite0-features": LiteFeatures,
     "lite0-match": LiteMatch,
     "lite0-moments": LiteMoments,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from typing import cast
+
 import torch
 from medsanitize.verifiers.reid.models.networks.lite import GROUPS, STRIDES, Lite0
 from medsanitize.verifiers.reid.models.networks.moments import Cells
@@ -35,34 +39,46 @@ class Cohort(nn.Module):
 
 
 class LiteMatch(nn.Module):
-    """Cells of the feature maps of one group, each of unit length, with the cohort statistics of the image.
+    """Cells of the feature maps of some groups, with the cohort statistics of the image.
 
-    An embedding is the cells, channel by channel, followed by mean and deviation of the cohort matches.
+    What the groups have at one place is one cell, of unit length, to which each group contributes equally. An
+    embedding is the cells, channel by channel, followed by mean and deviation of the cohort matches.
 
     Parameters
     ----------
     size
         Input size, pixels.
-    group, kept, grid
-        Group of the feature maps, number of whitened channels, and size of the grid of cells.
+    groups, kept, grid
+        Groups of the feature maps, number of whitened channels of each, and size of the grid of cells.
     reach
         Largest offset of a matching cell, in cells along rows and along columns.
     cohort
         Number of images in the cohort.
     """
 
-    def __init__(self, size: int, group: int, kept: int, grid: int, reach: int, cohort: int) -> None:
+    def __init__(
+        self, size: int, groups: Sequence[int], kept: Sequence[int], grid: int, reach: int, cohort: int
+    ) -> None:
         super().__init__()
         self.backbone = Lite0()
-        self.group = group
-        self.cells = Cells(GROUPS[group][4], size // STRIDES[group], grid, kept)
-        self.cohort = Cohort(cohort, kept, grid, reach)
+        self.groups = tuple(groups)
+        self.cells = nn.ModuleList(
+            Cells(GROUPS[group][4], size // STRIDES[group], grid, channels)
+            for group, channels in zip(groups, kept, strict=True)
+        )
+        self.cohort = Cohort(cohort, sum(kept), grid, reach)
 
     def forward(self, images: Tensor) -> Tensor:
         """Compute the embeddings for `Matching`."""
         after, _ = self.backbone(images)
-        cells = self.cells(after[self.group])
+        pools = cast("Iterable[Cells]", self.cells)
+        cells = self.whitened([one.pool(after[group]) for one, group in zip(pools, self.groups, strict=True)])
         return torch.cat([cells.flatten(1), self.cohort(cells)], 1)
+
+    def whitened(self, pooled: Sequence[Tensor]) -> Tensor:
+        """Whiten and join the maps of the groups, already on the grid: ``(n, sum of kept, grid, grid)``."""
+        parts = zip(cast("Iterable[Cells]", self.cells), pooled, strict=True)
+        return torch.cat([one.whitened(maps) for one, maps in parts], 1) / math.sqrt(len(pooled))
 
 
 def outside(grid: int, reach: int) -> Tensor:

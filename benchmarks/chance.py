@@ -1,0 +1,252 @@
+"""Hits of the identifier search in pixels without identifiers, and planted identifiers that it finds.
+
+    python benchmarks/chance.py OUT [--blocks 400] [--values 10000] [--before PYTHON]
+
+Draws names, ids and institutions of 8 to 30 letters in twelve languages (Faker), and blocks of 64 x 64 pixels
+of 8 bits: random, flat, smooth, noise in the range of letters, and letters with separators (text-like); and
+compressed ones, which are random bytes. Searches every block as the audit does and counts
+
+1. hits by chance, as for a run of 100 GB: none is expected, since 0.01 are the bound;
+2. hits by chance of pieces of 5 letters with at least b bits, compared with the bound values x bytes x 2^-b:
+   chance finds many of them, so the model itself is tested;
+3. planted values that are found, in four forms: bare, between separators, in a line of words, in UTF-16.
+
+``--before`` names the Python of another checkout, whose search is measured on the same blocks. Ten million
+blocks (41 GB) are ``--blocks 2000000``. Exits 1 if chance exceeds the bound, or a
+value planted in a line is missed that was found before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import fresh, machine, table
+
+LANGUAGES = (
+    *("en_US", "de_DE", "es_ES", "fr_FR", "it_IT", "nl_NL"),
+    *("pl_PL", "sv_SE", "pt_PT", "cs_CZ", "fi_FI", "da_DK"),
+)
+CATEGORIES = ("name", "id", "institution")
+KINDS = ("compressed", "random", "flat", "smooth", "noise", "text-like")
+FORMS = ("bare", "separated", "in a line", "UTF-16")
+EDGE = 64
+RUN = 100_000_000_000
+PIECE = 5
+PLANTS = 300
+_LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz    ,.-\0", np.uint8)
+
+
+def values_of(count: int) -> list[tuple[str, str]]:
+    """Names, ids and institutions with their categories, from 8 to 30 letters and digits."""
+    from faker import Faker
+
+    makers = [Faker(language) for language in LANGUAGES]
+    Faker.seed(23)
+    chooser = random.Random(23)  # noqa: S311
+    found: dict[tuple[str, str], None] = {}
+    for turn in itertools.count():
+        if len(found) == count:
+            break
+        # Not by their number: a list of cities may be exhausted.
+        maker, category = makers[turn % len(makers)], CATEGORIES[turn // len(makers) % len(CATEGORIES)]
+        if category == "name":
+            value = f"{maker.last_name()}^{maker.first_name()}"
+        elif category == "id":
+            value = maker.bothify(
+                chooser.choice(["########", "??######", "#########", "???-#######", "############"])
+            )
+        else:
+            value = f"{maker.city()} {chooser.choice(['Clinic', 'Hospital', 'Radiology', 'Institute'])}"
+        if 8 <= sum(map(str.isalnum, value)) <= 30:
+            found[category, value] = None
+    return list(found)
+
+
+def block(kind: str, random_numbers: np.random.Generator) -> bytes:
+    """One block of pixels."""
+    shape = (EDGE, EDGE)
+    if kind in ("random", "compressed"):
+        pixels = random_numbers.integers(0, 256, shape)
+    elif kind == "flat":
+        pixels = np.full(shape, random_numbers.integers(0, 256)) + (random_numbers.random(shape) < 0.01)
+    elif kind == "smooth":
+        steps = random_numbers.normal(0, random_numbers.uniform(0.5, 4), shape).cumsum(1) / 2
+        pixels = steps + random_numbers.uniform(40, 130)
+    elif kind == "noise":
+        pixels = random_numbers.normal(random_numbers.choice([78, 109]), random_numbers.uniform(4, 9), shape)
+    else:
+        pixels = random_numbers.choice(_LETTERS, shape)
+    return np.clip(pixels, 0, 255).astype(np.uint8).tobytes()
+
+
+def planted(pixels: bytes, value: str, form: str) -> bytes:
+    """The block with a value in its middle."""
+    text = value.encode("utf-16-le") if form == "UTF-16" else value.encode("latin-1", "replace")
+    if form != "bare":
+        text = b"\0\0" + text + b"\0\0"
+    if form == "in a line":
+        text = b"Patient Name: " + text.strip(b"\0") + b" Hospital Study Description: Chest"
+    middle = len(pixels) // 2
+    return pixels[:middle] + text + pixels[middle + len(text) :]
+
+
+def search_of(values: Sequence[tuple[str, str]]) -> Any:
+    """The search that the audit of a run of 100 GB would use."""
+    from medsanitize.policies.tables.vocabulary import words
+    from medsanitize.sanitize.context import KnownValue
+    from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+
+    known = [KnownValue(category, value) for category, value in values]
+    try:
+        return build_identifier_search(known, words(), RUN)
+    except TypeError:  # a checkout before the size of a run counted
+        return build_identifier_search(known, words())
+
+
+def found_in(search: Any, data: bytes, *, native: bool) -> int:
+    """Number of hits that would be findings in the native or compressed pixels of an object."""
+    from medsanitize.verifiers.leaks.identifier_search import stands_alone
+
+    found = 0
+    for hit in search.hits_in_samples(data, 0, len(data)) if native else search.hits(data):
+        if hasattr(search, "counts_in_image"):
+            counts = search.counts_in_image(data, hit, 0, len(data), native=native)
+        else:
+            counts = hit.rule == "uid" or (hit.length >= (9 if native else 7) and hit.one_case)
+        found += counts and stands_alone(data, hit, 0, len(data))
+    return found
+
+
+def blocks_of(kind: str, count: int) -> Iterator[bytes]:
+    """Blocks of one kind, joined to images of a megabyte."""
+    numbers = np.random.default_rng([23, KINDS.index(kind)])
+    for start in range(0, count, 256):
+        yield b"".join(block(kind, numbers) for _ in range(min(256, count - start)))
+
+
+def measure(values: list[tuple[str, str]], blocks: int) -> dict[str, Any]:
+    """Chance hits, planted values found and seconds, by kind of block."""
+    search = search_of(values)
+    chosen = random.Random(5).sample(values, min(PLANTS, len(values)))  # noqa: S311
+    result: dict[str, Any] = {"patterns": len(search._patterns)}
+    for kind in KINDS:
+        began, hits = 0.0, 0
+        for data in blocks_of(kind, blocks):
+            start = time.process_time()
+            hits += found_in(search, data, native=kind != "compressed")
+            began += time.process_time() - start
+        places = list(blocks_of(kind, len(chosen)))
+        pixels = b"".join(places)
+        size = EDGE * EDGE
+        found = {
+            form: [
+                found_in(
+                    search,
+                    planted(pixels[at * size : (at + 1) * size], value, form),
+                    native=kind != "compressed",
+                )
+                > 0
+                for at, (_, value) in enumerate(chosen)
+            ]
+            for form in FORMS
+        }
+        result[kind] = {"hits": hits, "seconds": began, "found": found}
+    result["categories"] = [category for category, _ in chosen]
+    return result
+
+
+def pieces(values: list[tuple[str, str]], blocks: int) -> list[list[str]]:
+    """Rows of hits of short pieces of names, and of their bound, by kind and least bits."""
+    from ahocorasick_rs import BytesAhoCorasick
+    from medsanitize.verifiers.leaks.chance import hit_bits
+
+    text = "".join(value.lower() for category, value in values if category == "name")
+    letters = "".join(one for one in text if "a" <= one <= "z").encode()
+    short = sorted({letters[at : at + PIECE] for at in range(0, len(letters) - PIECE, PIECE)})
+    short = [piece for piece in short if len(set(piece)) > 2]
+    forms = [form for piece in short for form in (piece, piece.upper(), piece.title())]
+    machine_ = BytesAhoCorasick(forms)
+    rows = []
+    for kind in KINDS[1:]:
+        found: list[float] = []
+        size = 0
+        for data in blocks_of(kind, blocks):
+            size += len(data)
+            hits = machine_.find_matches_as_indexes(data, overlapping=True)
+            found += [hit_bits(data, a, b, native=True, bounds=(0, len(data))) for _, a, b in hits]
+        for least in (20, 24, 28, 32):
+            bound = len(forms) * size * 2.0**-least
+            rows.append([kind, str(least), str(sum(one >= least for one in found)), f"{bound:.1f}"])
+    return rows
+
+
+def report(now: dict[str, Any], before: dict[str, Any] | None) -> list[list[str]]:
+    """Rows of chance hits and planted values by kind, of this search and of the one before."""
+    rows = []
+    for kind in KINDS:
+        one, other = now[kind], before[kind] if before else None
+        row = [kind, str(one["hits"]), str(other["hits"]) if other else ""]
+        for form in FORMS:
+            row.append(_share(one["found"][form], other["found"][form] if other else None))
+        row.append(f"{one['seconds']:.2f}" + (f" ({other['seconds']:.2f})" if other else ""))
+        rows.append(row)
+    return rows
+
+
+def _share(now: Sequence[bool], before: Sequence[bool] | None) -> str:
+    return f"{sum(now)}/{len(now)}" + (f" ({sum(before)})" if before is not None else "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--blocks", type=int, default=400)
+    parser.add_argument("--values", type=int, default=10_000)
+    parser.add_argument("--before")
+    parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.raw:
+        values = [
+            (category, value) for category, value in json.loads((options.out / "values.json").read_text())
+        ]
+        print(json.dumps(measure(values, options.blocks)))
+        return 0
+    fresh(options.out)
+    values = values_of(options.values)
+    (options.out / "values.json").write_text(json.dumps(values))
+    now, before = measure(values, options.blocks), None
+    if options.before:
+        command = [options.before, __file__, str(options.out), "--raw", "--blocks", str(options.blocks)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        before = json.loads(done.stdout)
+    print(machine())
+    print(f"\n{now['patterns']:,} patterns, {options.blocks:,} blocks of each kind\n")
+    head = ["pixels", "chance hits", "before", *FORMS, "CPU s (before)"]
+    print(table(head, report(now, before)))
+    # Chance finds so many pieces that a part of the blocks suffices.
+    short = pieces(values, min(options.blocks, 20_000))
+    print(f"\nPieces of {PIECE} letters:\n")
+    print(table(["pixels", "least bits", "hits", "bound"], short))
+    (options.out / "chance.json").write_text(json.dumps({"now": now, "before": before, "pieces": short}))
+    exceeded = any(int(hits) > 2 * float(bound) + 3 for _, _, hits, bound in short)
+    missed = before is not None and any(
+        sum(now[kind]["found"]["in a line"]) < sum(before[kind]["found"]["in a line"]) for kind in KINDS
+    )
+    return int(exceeded or missed or any(now[kind]["hits"] for kind in KINDS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

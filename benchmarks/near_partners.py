@@ -1,0 +1,141 @@
+"""The part of benchmarks/partners.py on near comparisons: seconds, bytes and memory by number of patients."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from common import table
+from medsanitize.federation.near.bounds import own_calibration
+from medsanitize.federation.near.client import ask_near_over_https
+from medsanitize.federation.near.embeddings import limit_of, near_set
+from medsanitize.federation.near.install import library_folder
+from medsanitize.federation.near.line import Line
+from medsanitize.federation.near.session import NearLearned, NearSide, answer_near
+from medsanitize.federation.near.terms import NearLimits, NearTerms
+from medsanitize.federation.parties.identity import LocalParty
+from medsanitize.federation.transport.https_server import serve
+from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.index.search import VectorSearch
+from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
+
+KIND, DIMENSION, SHARED, IMAGES = Modality.RADIOGRAPH, 256, 3, 2
+TERMS = NearTerms(kind=KIND, model="random numbers", reveal="count", contract="")
+LIMITS = NearLimits(smallest=1, largest=1_000_000, runs=1000, days=30)
+BAR, LARGE, LARGE_BAR = 60.0, (1_000, 10_000), 1800.0
+
+
+def near_costs(north: LocalParty, south: LocalParty, sizes: Sequence[str]) -> bool:
+    """Compare, print, and return whether counts and bars hold."""
+    rows, points, holds = list[list[object]](), list[tuple[int, float]](), True
+    for text in sizes:
+        asking, answering = (int(one) for one in text.split("x"))
+        sides = sides_of(north, south, asking, answering)
+        began = time.perf_counter()
+        with serving(sides[1]) as address:
+            found = ask_near_over_https(sides[0], address)
+        seconds = time.perf_counter() - began
+        holds = holds and is_right(sides, found) and (text != "100x1000" or seconds <= BAR)
+        points.append((asking * answering, seconds))
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        rows.append(
+            [
+                f"{asking:,} x {answering:,}",
+                f"{seconds:.1f}",
+                f"{found.carried / 1e6:.0f}",
+                f"{memory / 1e9:.1f}",
+                found.opened.number,
+            ]
+        )
+    print(table(["patients", "seconds", "MB", "GB of a process so far", "match"], rows))
+    if len(points) < 3:
+        return holds
+    slope, start = np.polyfit(*zip(*points, strict=True), 1)
+    large = start + slope * LARGE[0] * LARGE[1]
+    print(f"1,000 x 10,000 by a line through these: {large / 60:.1f} minutes")
+    return holds and large <= LARGE_BAR
+
+
+def sides_of(north: LocalParty, south: LocalParty, asking: int, answering: int) -> tuple[NearSide, NearSide]:
+    """Two parties with random patients, of whom three are the same people in other images."""
+    people = np.random.default_rng(asking).normal(size=(asking + answering - SHARED, DIMENSION))
+    people /= np.linalg.norm(people, axis=1, keepdims=True)
+    found = []
+    for party, partner, own in (
+        (north, south, people[:asking]),
+        (south, north, people[asking - SHARED :]),
+    ):
+        seen = fingerprint(own, len(own))
+        embeddings = near_set(seen, KIND)
+        calibration = own_calibration(seen, KIND, None, DIMENSION)
+        library = library_folder(north.folder)
+        found.append(NearSide(party, partner.identity, TERMS, LIMITS, embeddings, calibration, library))
+    return found[0], found[1]
+
+
+def fingerprint(people: Any, seed: int) -> DatasetFingerprint:
+    """A release with two radiographs of each person."""
+    vectors = np.repeat(people, IMAGES, axis=0)
+    vectors = vectors + 0.4 * np.random.default_rng(seed).normal(size=vectors.shape) / DIMENSION**0.5
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    count, numbers = len(vectors), np.repeat(np.arange(len(people)), IMAGES)
+    nothing = (None,) * count
+    search = VectorSearch(vectors.astype(np.float32))
+    return DatasetFingerprint(
+        title="The release",
+        images=(),
+        patients=numbers,
+        names=tuple(f"p{number}" for number in range(len(people))),
+        digests=nothing,
+        pixels=nothing,
+        perceptual_hashes=nothing,
+        stamps=("",) * count,
+        vectors={KIND: Embeddings(np.arange(count), numbers, search, None)},
+        unread={},
+        non_images=0,
+    )
+
+
+def is_right(sides: tuple[NearSide, NearSide], found: NearLearned) -> bool:
+    """Whether the count is that of the clear comparison of the same embeddings."""
+    ours, theirs = (side.own.vectors.astype(np.int64) for side in sides)
+    squares = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * (ours @ theirs.T)
+    matches = squares <= limit_of(found.distance)
+    return found.opened.number == min(matches.any(axis=1).sum(), matches.any(axis=0).sum())
+
+
+@contextmanager
+def serving(side: NearSide) -> Iterator[str]:
+    """Serve near comparisons in a thread; yields the address."""
+    told, ends = list[int](), list[Any]()
+    ready = threading.Event()
+
+    async def served() -> None:
+        stop = asyncio.Event()
+        ends.extend([asyncio.get_running_loop(), stop])
+        await serve(
+            side.party,
+            {side.partner.name: side.partner},
+            ("127.0.0.1", 0),
+            lambda _, __: b"",
+            most_bytes=1 << 26,
+            started=lambda port: (told.append(port), ready.set())[0],
+            stop=stop,
+            near=lambda line, partner: answer_near({partner.name: side}, partner, side.party, Line(line)),
+        )
+
+    thread = threading.Thread(target=lambda: asyncio.run(served()))
+    thread.start()
+    try:
+        if not ready.wait(60):
+            raise RuntimeError("the server does not start")
+        yield f"https://127.0.0.1:{told[0]}"
+    finally:
+        ends[0].call_soon_threadsafe(ends[1].set)
+        thread.join()

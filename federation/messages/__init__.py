@@ -1,0 +1,1 @@
+"""Messages between parties: signed, encrypted for one recipient, and of limited size."""

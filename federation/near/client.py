@@ -1,0 +1,91 @@
+"""The asking party's connection of a near comparison."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.federation.libraries.process import LibraryFailed
+from medsanitize.federation.near.line import Line, LineEnded
+from medsanitize.federation.near.session import NearLearned, NearSide, ask_near
+from medsanitize.federation.transport.https_client import NEAR_HEARTBEAT, NEAR_PATH, host_and_port
+from medsanitize.federation.transport.tls import client_context
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+_CONNECT_SECONDS: Final = 60.0
+_CLOSE_SECONDS: Final = 0.25
+_MOST_BYTES: Final = 1 << 26
+
+
+def ask_near_over_https(side: NearSide, address: str) -> NearLearned:
+    """Ask a partner's server.
+
+    Raises
+    ------
+    UsageError
+        A party refuses, or the address is not of the form ``https://HOST:PORT``.
+    IntegrityError
+        An answer is malformed, out of order or not by the partner.
+    EnvironmentFailure
+        The partner cannot be reached, is someone else, or the comparison does not finish.
+    """
+    try:
+        return asyncio.run(_ask(side, address))
+    except (LineEnded, LibraryFailed):
+        raise EnvironmentFailure(
+            "The near comparison with the partner did not finish; nothing was concluded",
+            "Check both parties' machines (each needs 2 GB of memory), and run the same command again",
+        ) from None
+
+
+async def _ask(side: NearSide, address: str) -> NearLearned:
+    from aiohttp import ClientSession, ClientTimeout, TCPConnector
+
+    host, port = host_and_port(address)
+    named = f"[{host}]" if ":" in host else host
+    connector = TCPConnector(ssl=client_context(side.party, side.partner))
+    timeout = ClientTimeout(total=None, connect=_CONNECT_SECONDS)
+    try:
+        async with ClientSession(connector=connector, timeout=timeout) as http:
+            return await _converse(http, side, f"https://{named}:{port}{NEAR_PATH}")
+    finally:
+        # The client library does not wait until TLS has ended.
+        await asyncio.sleep(_CLOSE_SECONDS)
+
+
+async def _converse(http: ClientSession, side: NearSide, address: str) -> NearLearned:
+    from aiohttp import ClientError
+
+    try:
+        connection = await http.ws_connect(
+            address,
+            heartbeat=NEAR_HEARTBEAT,
+            max_msg_size=_MOST_BYTES,
+            compress=0,
+        )
+    except (ClientError, OSError, TimeoutError):
+        raise EnvironmentFailure(
+            "The partner's server cannot be reached, is busy, or makes no near comparisons",
+            "Check the address, that the partner serves, and that its policy names near; then run the"
+            " same command again",
+        ) from None
+    async with connection:
+        tls = connection.get_extra_info("ssl_object")
+        if not isinstance(tls, ssl.SSLObject) or tls.getpeercert(True) != side.partner.certificate:
+            raise EnvironmentFailure(
+                "The partner's server has another certificate than the partner's", "Check the address"
+            )
+        line = Line(connection)
+        reading = asyncio.create_task(line.read())
+        try:
+            return await ask_near(side, line, secrets.token_hex(16))
+        finally:
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading

@@ -1,0 +1,143 @@
+"""The budget of comparisons with each partner, kept in a file across restarts.
+
+Every comparison tells a little; many tell much: a set and the same set with one image more differ by that
+image. Both parties therefore count, in both directions, and write before anything is revealed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from medsanitize.errors import IntegrityError
+from medsanitize.federation.private_overlap.terms import What
+from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.canonical_json import canonical_json
+
+QUERIES: Final = "queries.jsonl"
+_DAY: Final = 86_400
+Role = Literal["asked", "answered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One comparison that was paid for.
+
+    Attributes
+    ----------
+    partner
+        Fingerprint of the partner.
+    session
+        Its session; a session is paid for once.
+    role
+        Whether this party asked or answered.
+    own, other
+        Numbers of items by what was compared.
+    """
+
+    partner: str
+    session: str
+    role: Role
+    own: Mapping[What, int] | Mapping[str, int]
+    other: Mapping[What, int] | Mapping[str, int]
+
+
+def pay(
+    folder: Path, query: Query, *, runs: int, days: int, now: float | None = None, once: bool = False
+) -> bool:
+    """Record a comparison, unless the budget of the period is used up; wait until it is durable.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the party.
+    query : Query
+        The comparison; the same session again costs nothing.
+    runs, days : int
+        Comparisons with the partner per period.
+    now : float, optional
+        Seconds since 1970; by default the clock.
+    once : bool
+        Refuse a session that was paid for: it cannot be resumed.
+
+    Returns
+    -------
+    bool
+        Whether the comparison may go on.
+
+    Raises
+    ------
+    IntegrityError
+        The file is damaged; nothing is compared until a person has looked at it.
+    EnvironmentFailure
+        The disk is full or fails.
+    """
+    moment = time.time() if now is None else now
+    with _locked(folder) as file:
+        paid = list(_rows(file))
+        if (query.partner, query.session) in {(one.partner, one.session) for one in paid}:
+            return not once
+        # A clock that was set back must not make room: entries of the future count as well.
+        if sum(one.partner == query.partner and one.time > moment - days * _DAY for one in paid) >= runs:
+            return False
+        row = {
+            "time": round(moment),
+            "partner": query.partner,
+            "session": query.session,
+            "role": query.role,
+            "own": dict(query.own),
+            "other": dict(query.other),
+        }
+        os.write(file, canonical_json(row).encode("ascii") + b"\n")
+        os.fsync(file)
+        return True
+
+
+def spent(folder: Path, partner: str, *, days: int, now: float | None = None) -> int:
+    """Return the number of comparisons with a partner in the period."""
+    moment = time.time() if now is None else now
+    if not (folder / QUERIES).is_file():
+        return 0
+    with _locked(folder) as file:
+        rows = list(_rows(file))
+    return sum(one.partner == partner and one.time > moment - days * _DAY for one in rows)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    with storage_errors():
+        file = os.open(folder / QUERIES, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        with storage_errors():
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+    finally:
+        os.close(file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """What counts of a recorded comparison."""
+
+    partner: str
+    session: str
+    time: float
+
+
+def _rows(file: int) -> Iterator[_Paid]:
+    for line in os.pread(file, os.fstat(file).st_size, 0).splitlines():
+        try:
+            row = json.loads(line)
+            yield _Paid(str(row["partner"]), str(row["session"]), float(row["time"]))
+        except (ValueError, KeyError, TypeError):
+            raise IntegrityError(
+                f"The record of comparisons with partners ({QUERIES}) is damaged",
+                "Restore it from a backup: without it, nobody knows how much the partners have learned",
+            ) from None

@@ -1,0 +1,1 @@
+"""Private set intersection by OpenMined PSI, in an environment and a process of its own."""

@@ -1,0 +1,1 @@
+"""How messages travel: HTTPS with certificates of both sides, or files in a folder."""

@@ -1,0 +1,1 @@
+"""Files inside archives, compressed files and disk images, as sources of a run."""

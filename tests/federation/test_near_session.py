@@ -1,0 +1,202 @@
+"""A near comparison of two parties over TLS: what is learned, refused, recorded and signed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.federation.near.bounds import own_calibration
+from medsanitize.federation.near.client import ask_near_over_https
+from medsanitize.federation.near.embeddings import SCALE, near_set
+from medsanitize.federation.near.line import Line
+from medsanitize.federation.near.session import NearSide, answer_near
+from medsanitize.federation.near.terms import NearLimits, NearTerms
+from medsanitize.federation.near.verdict import conclude_near
+from medsanitize.federation.parties.identity import IDENTITY, Identity, LocalParty, create_party, open_party
+from medsanitize.federation.parties.trust import trust_partner
+from medsanitize.federation.private_overlap.budget import QUERIES
+from medsanitize.federation.private_overlap.transcript import TRANSCRIPTS
+from medsanitize.federation.transport.https_server import serve
+from medsanitize.verifiers.reid.images.image import Modality
+
+from tests.helpers.near import fingerprint
+
+pytestmark = [pytest.mark.party, pytest.mark.verify]
+KIND = Modality.RADIOGRAPH
+DIMENSION = 32
+SHARED = 9
+TERMS = NearTerms(kind=KIND, model="digest of a model", reveal="count", contract="")
+LIMITS = NearLimits(smallest=5, largest=1000, runs=5, days=30)
+
+
+@pytest.fixture
+def sides(tmp_path: Path, near_library: Path) -> tuple[NearSide, NearSide]:
+    """Two parties with 70 and 90 patients, of whom nine are the same people in other images."""
+    people = np.random.default_rng(0).normal(size=(160 - SHARED, DIMENSION))
+    people /= np.linalg.norm(people, axis=1, keepdims=True)
+    parties = []
+    for name in ("north", "south"):
+        create_party(tmp_path / name, name)
+        parties.append(open_party(tmp_path / name))
+    for one, other in ((0, 1), (1, 0)):
+        identity = parties[other].identity
+        trust_partner(parties[one], parties[other].folder / IDENTITY, identity.fingerprint)
+    found = []
+    for place, own in enumerate((people[:70], people[70 - SHARED :])):
+        seen = fingerprint(own, 2, noise=0.3, seed=place)
+        embeddings = near_set(seen, KIND)
+        calibration = own_calibration(seen, KIND, None, DIMENSION)
+        partner = parties[1 - place].identity
+        found.append(NearSide(parties[place], partner, TERMS, LIMITS, embeddings, calibration, near_library))
+    return found[0], found[1]
+
+
+class Recorded(Line):
+    """A line that keeps what both processes of the library send to each other, before TLS."""
+
+    kept: ClassVar[list[bytes]] = []
+
+    async def _send(self, frame: bytes) -> None:
+        self.kept.append(frame)
+        await super()._send(frame)
+
+    async def _streamed(self, frame: bytes) -> None:
+        self.kept.append(frame)
+        await super()._streamed(frame)
+
+
+@contextmanager
+def serving(
+    party: LocalParty, partner: Identity, answers: Mapping[str, NearSide], line: type[Line] = Line
+) -> Iterator[str]:
+    """Serve near comparisons in a thread; yields the address."""
+    ports, ready, ends = list[int](), threading.Event(), list[Any]()
+
+    def started(port: int) -> None:
+        ports.append(port)
+        ready.set()
+
+    async def served() -> None:
+        stop = asyncio.Event()
+        ends.extend([asyncio.get_running_loop(), stop])
+        await serve(
+            party,
+            {partner.name: partner},
+            ("127.0.0.1", 0),
+            lambda _, __: b"",
+            most_bytes=1 << 20,
+            started=started,
+            stop=stop,
+            near=lambda connection, other: answer_near(answers, other, party, line(connection)),
+        )
+
+    thread = threading.Thread(target=lambda: asyncio.run(served()))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield f"https://127.0.0.1:{ports[0]}"
+    finally:
+        ends[0].call_soon_threadsafe(ends[1].set)
+        thread.join(60)
+
+
+def forms(sides: tuple[NearSide, NearSide]) -> Iterator[tuple[int, bytes]]:
+    """The beginning of embeddings of both parties, as any of both programs might write it."""
+    for side in sides:
+        for place, row in enumerate(side.own.vectors[:20, :8].astype(np.int64)):
+            for scaled in (row, 2 * row, -row, -2 * row):
+                yield from ((place, scaled.astype(kind).tobytes()) for kind in ("<i2", "<i4", "<i8"))
+            yield from ((place, (row / SCALE).astype(kind).tobytes()) for kind in ("<f4", "<f8"))
+
+
+def test_the_asking_party_learns_how_many_patients_match(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    Recorded.kept.clear()
+    with serving(south.party, north.party.identity, {"north": south}, Recorded) as address:
+        found = ask_near_over_https(north, address)
+    verdict = conclude_near("south", "count", found.opened, found.sizes, found.bounds)
+    assert (found.opened.number, found.sizes, verdict.result) == (SHARED, (70, 90), "overlapping")
+    transcripts = [one.party.folder / TRANSCRIPTS / f"{found.session}.json" for one in sides]
+    assert transcripts[0].read_bytes() == transcripts[1].read_bytes()
+    told = json.loads(transcripts[0].read_text())
+    assert (len(told["signatures"]), told["bounds"][0]["patients"]) == (2, 70)
+    exchanged = b"".join(Recorded.kept)
+    assert len(exchanged) > 1_000_000
+    assert [place for place, form in forms(sides) if form in exchanged] == []
+    budgets = [(one.party.folder / QUERIES).read_text().count("\n") for one in sides]
+    assert budgets == [1, 1]
+
+
+@pytest.mark.slow
+def test_the_asking_party_learns_which_of_its_patients_match_if_both_agree(
+    sides: tuple[NearSide, NearSide],
+) -> None:
+    terms = TERMS.model_copy(update={"reveal": "patients"})
+    north, south = (replace(one, terms=terms) for one in sides)
+    with serving(south.party, north.party.identity, {"north": south}) as address:
+        found = ask_near_over_https(north, address)
+    matching = {name for name, one in zip(north.own.patients, found.opened.patients, strict=True) if one}
+    assert matching == {f"p{number}" for number in range(70 - SHARED, 70)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "reason"),
+    [
+        ({"model": "digest of another model"}, {}, "Both policies must name"),
+        ({"reveal": "bit"}, {}, "Both policies must name"),
+        ({"contract": "another contract"}, {}, "Both policies must name"),
+        ({}, {"smallest": 80}, "smaller than the limit"),
+        ({}, {"largest": 60}, "larger than the limit"),
+        ({}, {"runs": 0}, "used up"),
+    ],
+)
+def test_a_partner_refuses_what_its_policy_does_not_say(
+    sides: tuple[NearSide, NearSide], changes: dict[str, Any], limits: dict[str, Any], reason: str
+) -> None:
+    north, south = sides
+    other = replace(south, terms=TERMS.model_copy(update=changes), limits=replace(LIMITS, **limits))
+    with (
+        serving(south.party, north.party.identity, {"north": other}) as address,
+        pytest.raises(UsageError, match=f"The partner refuses the comparison.*{reason}"),
+    ):
+        ask_near_over_https(north, address)
+    assert not list((south.party.folder / TRANSCRIPTS).glob("*"))
+
+
+def test_a_partner_without_agreement_is_refused(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    with (
+        serving(south.party, north.party.identity, {}) as address,
+        pytest.raises(UsageError, match="The partner refuses the comparison"),
+    ):
+        ask_near_over_https(north, address)
+
+
+def test_a_comparison_whose_partner_cannot_compute_gives_no_result(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    broken = replace(south, library=south.library / "spu")
+    with (
+        serving(south.party, north.party.identity, {"north": broken}) as address,
+        pytest.raises(EnvironmentFailure, match="nothing was concluded"),
+    ):
+        ask_near_over_https(north, address)
+    assert not list((north.party.folder / TRANSCRIPTS).glob("*"))
+
+
+def test_bounds_are_those_of_each_partys_own_images(sides: tuple[NearSide, NearSide]) -> None:
+    north, _ = sides
+    bound = north.calibration.bound(north.calibration.distance, left_out=0)
+    assert (bound.patients, bound.strangers, bound.source) == (70, 70 * 69 // 2, "compared_images")
+    assert bound.miss <= 0.05
+    nearer = north.calibration.bound(north.calibration.distance / 2, left_out=0)
+    assert nearer.miss > bound.miss
+    assert nearer.matches <= bound.matches

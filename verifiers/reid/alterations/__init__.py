@@ -1,0 +1,1 @@
+"""Alterations that disguise a copy of an image."""

