@@ -302,6 +302,7 @@ def compare(
     'exclusive'
     """
     from medsanitize.pipeline.jobs.compare_datasets import OverlapRequest, run_overlap
+    from medsanitize.pipeline.runtime.machine import usable_cores
     from medsanitize.verifiers.reid.labels import LabelColumns
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
     from medsanitize.verifiers.reid.overlap.overlap import TARGET_FALSE_MATCH
@@ -320,9 +321,9 @@ def compare(
         target=TARGET_FALSE_MATCH if target is None else target,
         output=None if output is None else Path(output),
     )
-    # Containers and batch systems limit the usable cores by affinity.
-    cores = len(os.sched_getaffinity(0))
-    return run_overlap(request, _listener(progress) or NoProgress(), Cancellation(), workers=workers or cores)
+    return run_overlap(
+        request, _listener(progress) or NoProgress(), Cancellation(), workers=workers or usable_cores()
+    )
 
 
 def _listener(progress: Listener | None) -> Progress | None:

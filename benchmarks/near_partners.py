@@ -15,7 +15,7 @@ from common import table
 from medsanitize.federation.near.bounds import own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import limit_of, near_set
-from medsanitize.federation.near.install import library_folder
+from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.line import Line
 from medsanitize.federation.near.session import NearLearned, NearSide, answer_near
 from medsanitize.federation.near.terms import NearLimits, NearTerms
@@ -74,7 +74,7 @@ def sides_of(north: LocalParty, south: LocalParty, asking: int, answering: int) 
         seen = fingerprint(own, len(own))
         embeddings = near_set(seen, KIND)
         calibration = own_calibration(seen, KIND, None, DIMENSION)
-        library = library_folder(north.folder)
+        library = SPU.of(north.folder)
         found.append(NearSide(party, partner.identity, TERMS, LIMITS, embeddings, calibration, library))
     return found[0], found[1]
 

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import fresh, installed, machine, medsanitize, table
-from medsanitize.pipeline.demo.two_hospitals import TwoHospitals, install_library, prepare_two_hospitals
+from medsanitize.pipeline.demo.two_hospitals import TwoHospitals, install_for_both, prepare_two_hospitals
 from partner_faults_fuzz import prepare, run
 from partner_faults_relay import Relay
 from partner_faults_search import count_found
@@ -85,7 +85,7 @@ def started(*arguments: str | Path) -> subprocess.Popen[str]:
 def two_parties(out: Path) -> Iterator[Pair]:
     """Release two exports, and yield both hospitals with a relay between them."""
     hospitals = prepare_two_hospitals(out / "hospitals", shared=SHARED)
-    install_library(hospitals, None)
+    install_for_both(hospitals, None)
     for one in (hospitals.asking, hospitals.answering):
         done = medsanitize("run", one.policy, "--workers", "1", "--json", cwd=out)
         assert done.returncode == 0, done.stdout

@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from medsanitize.federation.messages.sealed import InvalidMessage, Message, open_sealed
+from medsanitize.federation.messages.transcript import TRANSCRIPTS
 from medsanitize.federation.parties.identity import open_party
 from medsanitize.federation.private_overlap.secret import salted_items, session_secret
-from medsanitize.federation.private_overlap.transcript import TRANSCRIPTS
 from medsanitize.pipeline.demo.two_hospitals import DemoHospital, TwoHospitals
 from medsanitize.pipeline.jobs.export_ledger import open_for_reading
 from medsanitize.pipeline.state.sanitized import links

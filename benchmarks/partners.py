@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 from common import fresh, machine, table
-from medsanitize.federation.near.install import install_spu
+from medsanitize.federation.libraries.install import install_library
+from medsanitize.federation.near.install import SPU
 from medsanitize.federation.parties.identity import IDENTITY, LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
 from medsanitize.federation.private_overlap.answer import Offer, answer
 from medsanitize.federation.private_overlap.ask import Asking, learned, proceed, start
 from medsanitize.federation.private_overlap.terms import Comparison, PartnerTerms
-from medsanitize.federation.psi.install import install_psi, library_folder
+from medsanitize.federation.psi.install import PSI
 from near_partners import near_costs
 
 COMMON = 3
@@ -42,7 +43,7 @@ def parties(out: Path) -> tuple[LocalParty, LocalParty]:
     north, south = open_party(out / "north"), open_party(out / "south")
     for one, other in ((north, south), (south, north)):
         trust_partner(one, other.folder / IDENTITY, other.identity.fingerprint)
-    install_psi(north.folder, None)
+    install_library(PSI, north.folder, None)
     return north, south
 
 
@@ -51,7 +52,7 @@ def compared(north: LocalParty, south: LocalParty, count: int) -> tuple[float, i
     draw = np.random.default_rng(count)
     ours = [draw.bytes(32) for _ in range(count)]
     theirs = [*ours[:COMMON], *(draw.bytes(32) for _ in range(count - COMMON))]
-    library, began = library_folder(north.folder), time.perf_counter()
+    library, began = PSI.of(north.folder), time.perf_counter()
     asking = Asking(north, south.identity, TERMS, {"pixels": ours}, library)
     offer = Offer({"north": TERMS}, lambda _: {"pixels": theirs}, library)
     asked, following = start(asking)
@@ -82,7 +83,7 @@ def main() -> int:
     print(machine())
     print(table(["items of each", "seconds", "MB", "in common"], rows))
     if given.near:
-        install_spu(north.folder, None)
+        install_library(SPU, north.folder, None)
         failed = not near_costs(north, south, given.near) or failed
     return int(failed)
 

@@ -131,7 +131,7 @@ def embeddings(
     gives more away than chance. Images that cannot be read are counted, and the exit code is then 1.
     """
     from medsanitize.errors import UsageError
-    from medsanitize.federation.psi.install import library_folder
+    from medsanitize.federation.psi.install import PSI
     from medsanitize.pipeline.jobs.attack_embeddings import EmbeddingAttackRequest, run_embedding_attack
 
     if (images is None) != (labels is None):
@@ -145,7 +145,7 @@ def embeddings(
         split,
         model,
         kind,
-        library_folder(party) if party else None,
+        PSI.of(party) if party else None,
     )
     with long_running(log_json) as (progress, cancellation):
         result = run_embedding_attack(request, progress, cancellation)

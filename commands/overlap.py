@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from math import inf, isfinite
 from pathlib import Path
@@ -87,11 +86,12 @@ def overlap(
     if options["partners"] or options["policy"] is not None:
         return _private_overlap(datasets, options, as_json=as_json, log_json=log_json)
     from medsanitize.pipeline.jobs.compare_datasets import run_overlap
+    from medsanitize.pipeline.runtime.machine import usable_cores
     from medsanitize.verifiers.reid.overlap.result_files import result_json
 
     request = _overlap_request(datasets, options)
     with long_running(log_json) as (progress, cancellation):
-        found = run_overlap(request, progress, cancellation, workers=workers or len(os.sched_getaffinity(0)))
+        found = run_overlap(request, progress, cancellation, workers=workers or usable_cores())
     code = _EXIT_CODES[found.result]
     print_result(as_json, {**result_json(found), "exit_code": code}, "\n".join(_lines(found, request)))
     return code
@@ -117,6 +117,7 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
     overwritten. The index contains PHI: it is not encrypted, and embeddings can be inverted to images.
     """
     from medsanitize.pipeline.jobs.compare_datasets import IndexRequest, run_index
+    from medsanitize.pipeline.runtime.machine import usable_cores
     from medsanitize.verifiers.reid.overlap.models import ModelPaths
 
     models = ModelPaths(options["model"], options["verifier"])
@@ -124,9 +125,7 @@ def index(dataset: Path, workers: int | None, *, as_json: bool, log_json: bool, 
         dataset, options["labels"], columns_of(options["renamed"]), models, options["output"], options["kind"]
     )
     with long_running(log_json) as (progress, cancellation):
-        fingerprint = run_index(
-            request, progress, cancellation, workers=workers or len(os.sched_getaffinity(0))
-        )
+        fingerprint = run_index(request, progress, cancellation, workers=workers or usable_cores())
     facts = {
         "images": len(fingerprint.images) - fingerprint.non_images,
         "patients": len(fingerprint.names),
@@ -173,6 +172,8 @@ def _private_overlap(
 
 def _partner_facts(row: PartnerRow) -> dict[str, Any]:
     """Return one comparison with a partner as JSON."""
+    from medsanitize.pipeline.runtime.result import describe_error, exit_code
+
     found = row.found
     if found is None:
         facts = {"result": "not_compared", "message": row.failure, "exit_code": row.exit_code}
@@ -183,6 +184,9 @@ def _partner_facts(row: PartnerRow) -> dict[str, Any]:
     verdict, near = found.verdict, found.near
     result: str = verdict.result
     bound = verdict.bound
+    code: int | None = None
+    if found.near_error is not None and result != "overlapping":
+        result, code = "not_compared", int(exit_code(found.near_error))
     if near is not None:
         bound = near.verdict.miss
         # An item in common stays one, whatever other images show.
@@ -197,13 +201,16 @@ def _partner_facts(row: PartnerRow) -> dict[str, Any]:
         "partner_items": dict(found.answering_sizes),
         "bound": bound,
         "near": near.to_json() if near is not None else None,
+        "near_message": None if found.near_error is None else describe_error(found.near_error),
         "written": found.written,
         "session": found.session,
-        "exit_code": _EXIT_CODES[result],
+        "exit_code": _EXIT_CODES[result] if code is None else code,
     }
 
 
 def _partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
+    from medsanitize.pipeline.runtime.result import describe_error
+
     if row.found is None:
         return [f"{row.partner}: {row.failure}"]
     if row.found.verdict is None:
@@ -211,6 +218,8 @@ def _partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
     lines = [row.found.verdict.sentence, row.found.verdict.statement]
     if row.found.near is not None:
         lines += [row.found.near.verdict.sentence, row.found.near.verdict.statement]
+    if row.found.near_error is not None:
+        lines.append(f"Other images were not compared. {describe_error(row.found.near_error)}")
     name = f"{folder}/common.csv" if folder else "common.csv"
     return lines if row.found.written is None else [*lines, f"Written: {name}. It contains PHI."]
 

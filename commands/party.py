@@ -51,12 +51,13 @@ def party_install(folder: Path, wheels: Path | None, near: bool, *, as_json: boo
     OpenMined PSI needs another version of protobuf than some extras, and SecretFlow SPU another NumPy: each
     has a folder of its own.
     """
-    from medsanitize.federation.near.install import install_spu
+    from medsanitize.federation.libraries.install import install_library
+    from medsanitize.federation.near.install import SPU
     from medsanitize.federation.parties.identity import open_party
-    from medsanitize.federation.psi.install import install_psi
+    from medsanitize.federation.psi.install import PSI
 
     open_party(folder)
-    (install_spu if near else install_psi)(folder, wheels)
+    install_library(SPU if near else PSI, folder, wheels)
     print_result(as_json, {"installed": True}, "The library for private comparisons is installed.")
     return 0
 

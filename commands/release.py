@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,6 +143,7 @@ def registry_add(
 
 
 def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_json: bool) -> Registration:
+    from medsanitize.pipeline.runtime.machine import usable_cores
     from medsanitize.pipeline.stages.register import register_with_embeddings
     from medsanitize.policies.model import RegistryKey
     from medsanitize.policies.release_key import read_registry_key
@@ -153,7 +153,7 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
     key = options["key"]
     # The key comes from a file or the environment, never from the command line, which others can read.
     vault = Vault(read_registry_key(RegistryKey(file=key, env=None if key else _KEY_VARIABLE)))
-    workers = options["workers"] or len(os.sched_getaffinity(0))
+    workers = options["workers"] or usable_cores()
     with long_running(log_json) as (progress, cancellation):
         return register_with_embeddings(
             release,

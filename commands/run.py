@@ -284,7 +284,7 @@ def _two_hospitals_demo(
     prepared = two_hospitals.prepare_two_hospitals(folder)
     with long_running(log_json) as (progress, cancellation):
         progress.stage("install the library of both parties", None)
-        two_hospitals.install_library(prepared, wheels)
+        two_hospitals.install_for_both(prepared, wheels)
         cancellation.check()
     for one in (prepared.asking, prepared.answering):
         result = _run_or_plan(load(one.policy), Options(workers), planned=False, log_json=log_json)

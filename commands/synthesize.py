@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +101,11 @@ def synthesize(
     command resumes.
     """
     from medsanitize.pipeline.jobs.synthesize import run_synthesize
+    from medsanitize.pipeline.runtime.machine import usable_cores
 
     request = _synthesis_request(model, renamed, options)
     # One process per GPU; on the CPU one per core.
-    cores = 1 if request.device != "cpu" else len(os.sched_getaffinity(0))
+    cores = 1 if request.device != "cpu" else usable_cores()
     with long_running(log_json) as (progress, cancellation):
         result = run_synthesize(request, progress, cancellation, workers=workers or cores)
     code = _EXIT_CODES[result.state] or int(result.shortfall > 0)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from medsanitize.errors import PolicyError, Problem
 from medsanitize.policies.base import Section, Slug
@@ -15,8 +15,8 @@ from medsanitize.policies.partners import LISTEN, Agreement, Partners
 from medsanitize.policies.strict_yaml import Node, read_yaml
 from pydantic import Field, StringConstraints, ValidationError
 
-_INVALID: str = "The file of the registry is invalid"
-_MANUAL: str = "See the manual: Compare releases with another hospital"
+_INVALID: Final = "The file of the registry is invalid"
+_MANUAL: Final = "See the manual: Compare releases with another hospital"
 
 
 class Member(Agreement):

@@ -4,28 +4,49 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 
 
-def install_library(
-    folder: Path, module: str, requirements: Path, wheels: Path | None, *, supported: str
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that is installed into the folder of a party.
+
+    Attributes
+    ----------
+    folder
+        Name of its folder there.
+    module
+        Name of the package in this folder.
+    requirements
+        File of versions and digests.
+    supported
+        The systems with wheels.
+    """
+
+    folder: str
+    module: str
+    requirements: Path
+    supported: str
+
+    def of(self, party: Path) -> Path:
+        """Return where the library of a party is installed."""
+        return party / self.folder
+
+
+def install_library(library: Library, party: Path, wheels: Path | None) -> None:
     """Install a library with pip, by version and digest.
 
     Parameters
     ----------
-    folder : Path
-        Where to install it.
-    module : str
-        Name of the folder of the library in it.
-    requirements : Path
-        Versions and digests.
+    library : Library
+        What to install.
+    party : Path
+        Folder of the party.
     wheels : Path or None
         Folder of wheels for a machine without a connection; None uses pip's package index.
-    supported : str
-        The systems with wheels, for the message of a failure.
 
     Raises
     ------
@@ -34,7 +55,8 @@ def install_library(
     EnvironmentFailure
         pip failed: there is no connection, no wheel for this Python, or a file has another digest.
     """
-    if (folder / module).is_dir():
+    folder = library.of(party)
+    if (folder / library.module).is_dir():
         raise UsageError(
             "The library is installed already", f"Remove the folder {folder.name} to install it again"
         )
@@ -43,7 +65,14 @@ def install_library(
     done = subprocess.run(  # noqa: S603  pip of this interpreter
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), "--no-deps"),
-            *("--only-binary", ":all:", "--require-hashes", "--requirement", str(requirements), *offline),
+            *(
+                "--only-binary",
+                ":all:",
+                "--require-hashes",
+                "--requirement",
+                str(library.requirements),
+                *offline,
+            ),
         ],
         capture_output=True,
         check=False,
@@ -52,5 +81,5 @@ def install_library(
         raise EnvironmentFailure(
             "pip could not install the library for private comparisons",
             "Check the connection to the package index, or name a folder of wheels with --wheels;"
-            f" {supported} is required",
+            f" {library.supported} is required",
         )

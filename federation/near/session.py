@@ -1,7 +1,7 @@
 """Both ends of a near comparison; each is one conversation on one connection.
 
-A session that ends early gives no verdict, and is paid for by both parties: whoever ends sessions halfway
-uses the budget up. Nothing is kept for later but the transcript.
+A session that ends early gives no verdict and is paid for all the same, by the answering party from its first
+answer on: whoever ends sessions halfway uses the budget up. Nothing is kept for later but the transcript.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from medsanitize.errors import IntegrityError, MedsanitizeError, UsageError
+from medsanitize.errors import MedsanitizeError, UsageError
 from medsanitize.federation.libraries.process import LibraryFailed
+from medsanitize.federation.messages.refusals import (
+    REASONS,
+    Refusal,
+    Refused,
+    refused_by_partner,
+    unusable_answer,
+)
 from medsanitize.federation.messages.sealed import (
     PROTOCOL,
     InvalidMessage,
@@ -25,6 +32,7 @@ from medsanitize.federation.messages.sealed import (
     open_sealed,
     seal,
 )
+from medsanitize.federation.messages.transcript import Transcript, keep_transcript
 from medsanitize.federation.near.bounds import NearBound, OwnCalibration
 from medsanitize.federation.near.embeddings import NearSet
 from medsanitize.federation.near.line import Line, LineEnded
@@ -38,14 +46,14 @@ from medsanitize.federation.near.terms import (
     agreed_distance,
     plan_of,
 )
-from medsanitize.federation.near.transcript import NearTranscript, keep_near_transcript
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.federation.private_overlap.budget import Query, Role, pay
-from medsanitize.federation.private_overlap.terms import REASONS, Empty, Receipt, Refused
+from medsanitize.federation.private_overlap.terms import Empty, Receipt
 from pydantic import ValidationError
 
 # A partner that waits longer holds the server up, which makes one comparison at a time.
 _REPLY_SECONDS: Final = 120.0
+_SIGNED_FOR: Final = b"medsanitize near transcript 1"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,14 +111,6 @@ class NearLearned:
     carried: int
 
 
-class _Refusal(Exception):
-    """A reason of `private_overlap.terms.REASONS`."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
 async def ask_near(side: NearSide, line: Line, session: str) -> NearLearned:
     """Ask a partner at the other end of a connection.
 
@@ -144,10 +144,10 @@ async def ask_near(side: NearSide, line: Line, session: str) -> NearLearned:
         await talk.say("near-receipt", Receipt(signature=transcript.sign(side.party)).model_dump())
         receipt = Receipt.model_validate((await talk.hear("near-receipt-reply", _REPLY_SECONDS)).payload)
     except (ValidationError, InvalidMessage):
-        raise _unusable() from None
+        raise unusable_answer() from None
     if not transcript.is_signed(side.partner, receipt.signature):
-        raise _unusable()
-    _keep(side, transcript, receipt.signature)
+        raise unusable_answer()
+    keep_transcript(side.party, side.partner, transcript, receipt.signature)
     return NearLearned(opened, plan.sizes, agreed, bounds, session, line.carried)
 
 
@@ -191,7 +191,7 @@ async def answer_near(
             await _answered(talk, sides.get(partner.name), hello)
         except ValidationError:
             await talk.say("refusal", Refused(reason="malformed").model_dump())
-        except _Refusal as refused:
+        except Refusal as refused:
             await talk.say("refusal", Refused(reason=refused.reason).model_dump())
     except (InvalidMessage, LineEnded, LibraryFailed, MedsanitizeError):
         # The partner sees the end of the connection; nothing was revealed beyond what was sent.
@@ -204,22 +204,23 @@ async def answer_near(
 
 async def _answered(talk: _Talk, side: NearSide | None, message: Message) -> None:
     if message.protocol != PROTOCOL:
-        raise _Refusal("other-version")
+        raise Refusal("other-version")
     if (message.kind, message.number, message.previous) != ("near-hello", 1, None) or message.parts:
-        raise _Refusal("out-of-order")
+        raise Refusal("out-of-order")
     hello = NearHello.model_validate(message.payload)
     if side is None or hello.terms != side.terms:
-        raise _Refusal("other-terms")
+        raise Refusal("other-terms")
     count = len(side.own.vectors)
     if reason := side.limits.check(hello.patients, count):
-        raise _Refusal(reason)
+        raise Refusal(reason)
     distance = side.calibration.distance
     agreed = agreed_distance(hello.distance, distance)
     bound = side.calibration.bound(agreed, side.own.left_out)
+    # Before the reply, which states a point of this party's calibration: another would follow unpaid.
+    if not _is_paid(side, talk.session, "answered", count, hello.patients):
+        raise Refusal("no-budget")
     await talk.say("near-reply", NearReply(patients=count, distance=distance, bound=bound).model_dump())
     start = NearStart.model_validate((await talk.hear("near-start", _REPLY_SECONDS)).payload)
-    if not _is_paid(side, talk.session, "answered", count, hello.patients):
-        raise _Refusal("no-budget")
     plan = plan_of(talk.session, side.terms, (hello.patients, count), side.own.dimension, agreed)
     async with _computed(side, talk.line, plan, 1) as (_, shares):
         parts = {f"share-{number:06d}": share for number, share in enumerate(shares)}
@@ -228,8 +229,8 @@ async def _answered(talk: _Talk, side: NearSide | None, message: Message) -> Non
         # The partner's process may still need this one.
         receipt = Receipt.model_validate((await talk.hear("near-receipt", plan.seconds)).payload)
     if not transcript.is_signed(talk.partner, receipt.signature):
-        raise _Refusal("malformed")
-    _keep(side, transcript, receipt.signature)
+        raise Refusal("malformed")
+    keep_transcript(side.party, side.partner, transcript, receipt.signature)
     await talk.say("near-receipt-reply", Receipt(signature=transcript.sign(side.party)).model_dump())
 
 
@@ -261,8 +262,7 @@ class _Talk:
         if message.session != self.session or message.protocol != PROTOCOL:
             raise InvalidMessage
         if message.kind == "refusal":
-            what, remedy = REASONS.get(Refused.model_validate(message.payload).reason, REASONS["malformed"])
-            raise UsageError(f"The partner refuses the comparison. {what}", remedy)
+            raise refused_by_partner(message)
         fits = message.number == len(self.messages) + 1 and message.previous == self.messages[-1]
         if message.kind != kind or not fits:
             raise InvalidMessage
@@ -297,28 +297,12 @@ async def _computed(
 
 def _transcript(
     talk: _Talk, terms: NearTerms, plan: NearPlan, distance: float, bounds: tuple[NearBound, NearBound]
-) -> NearTranscript:
-    """The facts of the first four messages; the first is the asking party's."""
-    return NearTranscript(
-        talk.session,
-        talk.asking,
-        talk.answering,
-        terms,
-        plan.sizes,
-        distance,
-        bounds,
-        tuple(talk.messages[:4]),
-    )
-
-
-def _keep(side: NearSide, transcript: NearTranscript, theirs: str) -> None:
-    own = transcript.sign(side.party)
-    signatures = {side.party.identity.fingerprint: own, side.partner.fingerprint: theirs}
-    keep_near_transcript(side.party, transcript, signatures)
-
-
-def _unusable() -> IntegrityError:
-    return IntegrityError(
-        "The partner's answer is malformed, out of order or not by the partner; nothing was concluded",
-        "Check that both parties have the same version of the program, and run the same command again",
-    )
+) -> Transcript:
+    """The facts of the first four messages; the first size and bounds are the asking party's."""
+    facts = {
+        "terms": terms.model_dump(),
+        "sizes": list(plan.sizes),
+        "distance": distance,
+        "bounds": [one.model_dump() for one in bounds],
+    }
+    return Transcript(_SIGNED_FOR, talk.session, talk.asking, talk.answering, facts, talk.messages[:4])

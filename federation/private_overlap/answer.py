@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.federation.libraries.process import LibraryFailed
+from medsanitize.federation.messages.refusals import Refusal, Refused
 from medsanitize.federation.messages.sealed import (
     PROTOCOL,
     Hex64,
@@ -23,6 +24,7 @@ from medsanitize.federation.messages.sealed import (
     open_sealed,
     seal,
 )
+from medsanitize.federation.messages.transcript import keep_transcript
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.federation.parties.trust import trusted_partners
 from medsanitize.federation.private_overlap.budget import Query, pay
@@ -44,24 +46,15 @@ from medsanitize.federation.private_overlap.terms import (
     HelloReply,
     PartnerTerms,
     Receipt,
-    Refused,
     Request,
     Sizes,
     What,
+    exact_transcript,
 )
-from medsanitize.federation.private_overlap.transcript import Transcript, keep_transcript
 from medsanitize.federation.psi.process import open_psi
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 _ORDER: Final[Mapping[int, Kind]] = {1: "hello", 3: "request", 5: "receipt"}
-
-
-class _Refusal(Exception):
-    """A reason of `terms.REASONS`."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
 
 
 class _Session(BaseModel):
@@ -131,7 +124,7 @@ def answer(party: LocalParty, offer: Offer, sealed: bytes, *, carrier: Identity 
             return kept
         try:
             answered = _answered(party, partner, offer, message, sealed, name)
-        except _Refusal as refused:
+        except Refusal as refused:
             facts = Refused(reason=refused.reason).model_dump()
             number = min(message.number + 1, 6)
             refusal = Message(message.session, number, "refusal", digest_of(sealed), facts)
@@ -145,12 +138,12 @@ def _answered(
     party: LocalParty, partner: Identity, offer: Offer, message: Message, sealed: bytes, name: str
 ) -> bytes:
     if message.protocol != PROTOCOL:
-        raise _Refusal("other-version")
+        raise Refusal("other-version")
     terms = offer.terms.get(partner.name)
     if terms is None:
-        raise _Refusal("other-terms")
+        raise Refusal("other-terms")
     if _ORDER.get(message.number) != message.kind:
-        raise _Refusal("out-of-order")
+        raise Refusal("out-of-order")
     file = session_file(party.folder, f"{name}.json")
     try:
         if message.kind == "hello":
@@ -160,7 +153,7 @@ def _answered(
             return _compute(party, partner, offer, terms, session, message, sealed, file)
         return _sign(party, partner, session, message, sealed, file)
     except ValidationError:
-        raise _Refusal("malformed") from None
+        raise Refusal("malformed") from None
 
 
 def _greet(
@@ -175,16 +168,16 @@ def _greet(
     """Agree on terms, and give this party's half of the secret."""
     hello = Hello.model_validate(message.payload)
     if message.previous is not None or message.parts or file.exists():
-        raise _Refusal("out-of-order")
+        raise Refusal("out-of-order")
     if tuple(hello.comparisons) != terms.comparisons:
-        raise _Refusal("other-terms")
+        raise Refusal("other-terms")
     own = sizes_of(_own_items(offer, terms))
     for sizes in (hello.sizes, own):
         if reason := terms.check_sizes(sizes):
-            raise _Refusal(reason)
+            raise Refusal(reason)
     forget_expired(party.folder)
     if count_sessions(party.folder, f"answer-{partner.name}-") >= terms.most_sessions:
-        raise _Refusal("too-many-sessions")
+        raise Refusal("too-many-sessions")
     nonce = secrets.token_hex(32)
     facts = HelloReply(nonce=nonce, sizes=own).model_dump()
     reply = seal(party, partner, Message(message.session, 2, "hello-reply", digest_of(sealed), facts))
@@ -213,20 +206,20 @@ def _compute(
     """Blind both sets, after the comparison was paid for."""
     request = Request.model_validate(message.payload)
     if commitment(message.session, request.nonce) != session.commitment:
-        raise _Refusal("malformed")
+        raise Refusal("malformed")
     if len(session.messages) != 2:
-        raise _Refusal("out-of-order")
+        raise Refusal("out-of-order")
     if set(message.parts) != {one.what for one in session.comparisons}:
-        raise _Refusal("malformed")
+        raise Refusal("malformed")
     items = _own_items(offer, terms)
     # The policy or the release may have changed since the session was opened.
     if tuple(session.comparisons) != terms.comparisons or sizes_of(items) != session.answering_sizes:
-        raise _Refusal("no-session")
+        raise Refusal("no-session")
     query = Query(
         partner.fingerprint, message.session, "answered", session.answering_sizes, session.asking_sizes
     )
     if not pay(party.folder, query, runs=terms.runs, days=terms.days):
-        raise _Refusal("no-budget")
+        raise Refusal("no-budget")
     secret, parts = session_secret(message.session, request.nonce, session.nonce), {}
     try:
         with open_psi(offer.library) as psi:
@@ -240,7 +233,7 @@ def _compute(
                 )
                 parts[f"{one.what}-setup"], parts[f"{one.what}-response"] = found.setup, found.response
     except LibraryFailed:
-        raise _Refusal("malformed") from None
+        raise Refusal("malformed") from None
     reply = seal(
         party,
         partner,
@@ -256,22 +249,15 @@ def _sign(
 ) -> bytes:
     """Sign the transcript that the asking party has signed, and end the session."""
     if len(session.messages) != 4 or message.parts:
-        raise _Refusal("out-of-order")
-    transcript = Transcript(
-        message.session,
-        partner.fingerprint,
-        party.identity.fingerprint,
-        session.comparisons,
-        session.asking_sizes,
-        session.answering_sizes,
-        session.messages,
-    )
+        raise Refusal("out-of-order")
+    sizes = session.asking_sizes, session.answering_sizes
+    parties = partner, party.identity
+    transcript = exact_transcript(message.session, parties, session.comparisons, sizes, session.messages)
     theirs = Receipt.model_validate(message.payload).signature
     if not transcript.is_signed(partner, theirs):
-        raise _Refusal("malformed")
-    own = transcript.sign(party)
-    keep_transcript(party, transcript, {partner.fingerprint: theirs, party.identity.fingerprint: own})
-    facts = Receipt(signature=own).model_dump()
+        raise Refusal("malformed")
+    keep_transcript(party, partner, transcript, theirs)
+    facts = Receipt(signature=transcript.sign(party)).model_dump()
     reply = seal(party, partner, Message(message.session, 6, "receipt-reply", digest_of(sealed), facts))
     # What lies in the kept answers is of no use any more; the session can never be opened again.
     forget(*(one for one in file.parent.glob(f"{file.stem}-*.reply")))
@@ -283,14 +269,14 @@ def _sign(
 def _open_session(file: Path, message: Message) -> _Session:
     content = read_private(file)
     if content is None:
-        raise _Refusal("no-session")
+        raise Refusal("no-session")
     try:
         session = _Session.model_validate_json(content)
     except ValidationError:
-        raise _Refusal("no-session") from None
+        raise Refusal("no-session") from None
     # The message before, as this party sent it: nothing between was lost, changed or reordered.
     if not session.messages or message.previous != session.messages[-1]:
-        raise _Refusal("out-of-order")
+        raise Refusal("out-of-order")
     return session
 
 

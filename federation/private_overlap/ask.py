@@ -16,6 +16,7 @@ from typing import Final
 
 from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.federation.libraries.process import LibraryFailed
+from medsanitize.federation.messages.refusals import REASONS, refused_by_partner, unusable_answer
 from medsanitize.federation.messages.sealed import (
     PROTOCOL,
     Hex32,
@@ -27,23 +28,22 @@ from medsanitize.federation.messages.sealed import (
     open_sealed,
     seal,
 )
+from medsanitize.federation.messages.transcript import Transcript, keep_transcript
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.federation.private_overlap.budget import Query, pay
 from medsanitize.federation.private_overlap.items import Items, sizes_of
 from medsanitize.federation.private_overlap.secret import commitment, salted_items, session_secret
 from medsanitize.federation.private_overlap.terms import (
-    REASONS,
     Empty,
     Hello,
     HelloReply,
     PartnerTerms,
     Receipt,
-    Refused,
     Request,
     Sizes,
     What,
+    exact_transcript,
 )
-from medsanitize.federation.private_overlap.transcript import Transcript, keep_transcript
 from medsanitize.federation.psi.process import Answer, open_psi
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -173,7 +173,7 @@ def proceed(asking: Asking, asked: Asked, sealed: bytes) -> tuple[Asked, bytes |
             return _compare(asking, known, message)
         return _finish(asking, known, message), None
     except (ValidationError, LibraryFailed):
-        raise _unusable() from None
+        raise unusable_answer() from None
 
 
 def learned(asking: Asking, asked: Asked) -> Learned:
@@ -195,24 +195,18 @@ def learned(asking: Asking, asked: Asked) -> Learned:
 
 def transcript_of(asking: Asking, asked: Asked) -> Transcript:
     """Return the transcript of the first four messages."""
-    return Transcript(
-        asked.session,
-        asking.party.identity.fingerprint,
-        asking.partner.fingerprint,
-        asking.terms.comparisons,
-        asked.sizes,
-        asked.answering_sizes,
-        asked.messages[:4],
-    )
+    parties = asking.party.identity, asking.partner
+    sizes = asked.sizes, asked.answering_sizes
+    return exact_transcript(asked.session, parties, asking.terms.comparisons, sizes, asked.messages[:4])
 
 
 def _opened(asking: Asking, asked: Asked, sealed: bytes) -> Message:
     try:
         sender, message = open_sealed(asking.party, {asking.partner.name: asking.partner}, sealed)
     except InvalidMessage:
-        raise _unusable() from None
+        raise unusable_answer() from None
     if message.kind == "refusal" and message.session == asked.session:
-        raise _refused(message)
+        raise refused_by_partner(message)
     fits = (
         message.protocol == PROTOCOL
         and sender == asking.partner
@@ -222,7 +216,7 @@ def _opened(asking: Asking, asked: Asked, sealed: bytes) -> Message:
         and message.previous == asked.messages[-1]
     )
     if not fits:
-        raise _unusable()
+        raise unusable_answer()
     return message
 
 
@@ -261,7 +255,7 @@ def _compare(asking: Asking, asked: Asked, message: Message) -> tuple[Asked, byt
     Empty.model_validate(message.payload)
     expected = {f"{one.what}-{name}" for one in asking.terms.comparisons for name in ("setup", "response")}
     if set(message.parts) != expected:
-        raise _unusable()
+        raise unusable_answer()
     counts: dict[What, int] = {}
     places: dict[What, list[int]] = {}
     with open_psi(asking.library) as psi:
@@ -293,27 +287,9 @@ def _finish(asking: Asking, asked: Asked, message: Message) -> Asked:
     """Keep the transcript with both signatures."""
     theirs, transcript = Receipt.model_validate(message.payload).signature, transcript_of(asking, asked)
     if not transcript.is_signed(asking.partner, theirs):
-        raise _unusable()
-    own = transcript.sign(asking.party)
-    signatures = {asking.party.identity.fingerprint: own, asking.partner.fingerprint: theirs}
-    keep_transcript(asking.party, transcript, signatures)
+        raise unusable_answer()
+    keep_transcript(asking.party, asking.partner, transcript, theirs)
     return asked
-
-
-def _refused(message: Message) -> UsageError:
-    try:
-        reason = Refused.model_validate(message.payload).reason
-    except ValidationError:
-        reason = "malformed"
-    what, remedy = REASONS.get(reason, REASONS["malformed"])
-    return UsageError(f"The partner refuses the comparison. {what}", remedy)
-
-
-def _unusable() -> IntegrityError:
-    return IntegrityError(
-        "The partner's answer is malformed, out of order or not by the partner; nothing was concluded",
-        "Check that both parties have the same version of the program, and start a new session",
-    )
 
 
 def _digest(items: Items) -> str:

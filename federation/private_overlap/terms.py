@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.messages.sealed import Hex64
+from medsanitize.federation.messages.transcript import Transcript
+from medsanitize.federation.parties.identity import Identity
 from medsanitize.policies.partners import Agreement
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -19,6 +21,7 @@ _BYTES_PER_ITEM: Final = 100
 _OVERHEAD: Final = 200_000
 _SESSION_DAYS: Final = 14
 _MOST_UNFINISHED: Final = 100
+_SIGNED_FOR: Final = b"medsanitize transcript 1"
 
 
 class _Payload(BaseModel):
@@ -65,12 +68,6 @@ class Receipt(_Payload):
     """A signature of the transcript."""
 
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
-
-
-class Refused(_Payload):
-    """Why a party does not go on."""
-
-    reason: Annotated[str, StringConstraints(max_length=40)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +119,23 @@ class PartnerTerms:
         return "too-many-items" if any(size > self.largest for size in sizes.values()) else ""
 
 
+def exact_transcript(
+    session: str,
+    parties: tuple[Identity, Identity],
+    comparisons: Sequence[Comparison],
+    sizes: tuple[Mapping[What, int], Mapping[What, int]],
+    messages: Sequence[str],
+) -> Transcript:
+    """Return the transcript of a session; of parties and sizes, the asking party's come first."""
+    terms = {
+        "comparisons": [one.model_dump() for one in comparisons],
+        "asking_sizes": dict(sizes[0]),
+        "answering_sizes": dict(sizes[1]),
+    }
+    asking, answering = (one.fingerprint for one in parties)
+    return Transcript(_SIGNED_FOR, session, asking, answering, terms, messages)
+
+
 def terms_of(agreement: Agreement) -> PartnerTerms:
     """Return the terms of an agreement, in an order that both parties share."""
     comparisons = tuple(
@@ -129,44 +143,3 @@ def terms_of(agreement: Agreement) -> PartnerTerms:
         for what in sorted(set(agreement.compare))
     )
     return PartnerTerms(comparisons, agreement.smallest, agreement.largest, agreement.runs, agreement.days)
-
-
-REASONS: Final[Mapping[str, tuple[str, str]]] = {
-    "other-terms": (
-        "Both policies must name the same comparisons, reveal the same and name the same contract",
-        "Compare the agreements of both policies",
-    ),
-    "too-few-items": (
-        "A set is smaller than the limit: its result would single out patients",
-        "Compare a larger release, or agree on another limit in both policies",
-    ),
-    "too-many-items": (
-        "A set is larger than the limit",
-        "Agree on a larger limit in both policies",
-    ),
-    "no-budget": (
-        "The comparisons that are agreed for this period are used up",
-        "Wait, or agree on more in both policies",
-    ),
-    "too-many-sessions": (
-        "Too many comparisons were begun and not finished",
-        "Finish them, or wait until they expire after two weeks",
-    ),
-    "no-session": (
-        "The partner does not know this session: it was restarted, the session expired, or it is over",
-        "Run the same command again, which starts a new session",
-    ),
-    "out-of-order": (
-        "A message was repeated with other content, or is out of order",
-        "Run the same command again, which starts a new session",
-    ),
-    "malformed": (
-        "A message could not be used",
-        "Check that both parties have the same version of the program, and run the same command again",
-    ),
-    "other-version": (
-        "The parties speak other versions of the protocol",
-        "Install the same version of the program at both parties",
-    ),
-}
-"""Every reason for which a party refuses, with its sentence and remedy."""

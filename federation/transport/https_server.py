@@ -127,25 +127,9 @@ async def serve(
     EnvironmentFailure
         The address cannot be used.
     """
-    from aiohttp import web
-
     known = {one.certificate: one for one in partners.values()}
     serving = _Serving(known, answer, most_bytes)
-    application = web.Application(client_max_size=most_bytes)
-    application.router.add_post(PATH, partial(_handle, serving))
-    if near is not None:
-        application.router.add_get(NEAR_PATH, partial(_compare, serving, near))
-    # The library logs malformed requests with the address of their sender.
-    silent = logging.Logger("medsanitize.party")
-    silent.addHandler(logging.NullHandler())
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        handle_signals=False,
-        keepalive_timeout=5,
-        lingering_time=0,
-        logger=silent,
-    )
+    runner = _runner_of(serving, near)
     await runner.setup()
     try:
         server = await _listen(serving, runner, listen, server_context(party, partners.values()))
@@ -156,6 +140,26 @@ async def serve(
             server.close()
     finally:
         await runner.cleanup()
+
+
+def _runner_of(serving: _Serving, near: Near | None) -> web.AppRunner:
+    from aiohttp import web
+
+    application = web.Application(client_max_size=serving.most_bytes)
+    application.router.add_post(PATH, partial(_handle, serving))
+    if near is not None:
+        application.router.add_get(NEAR_PATH, partial(_compare, serving, near))
+    # The library logs malformed requests with the address of their sender.
+    silent = logging.Logger("medsanitize.party")
+    silent.addHandler(logging.NullHandler())
+    return web.AppRunner(
+        application,
+        access_log=None,
+        handle_signals=False,
+        keepalive_timeout=5,
+        lingering_time=0,
+        logger=silent,
+    )
 
 
 async def _listen(

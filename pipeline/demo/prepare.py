@@ -49,8 +49,7 @@ def prepare_demo(folder: Path) -> Demo:
     from medsanitize.policies.template import policy_template
     from medsanitize.release.attestation import generate_signing_key
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("The folder for the demo is not empty", "Name a new folder")
+    require_empty(folder)
     content = _with_signing(policy_template("research", "demo"))
     check_extras(loads(content, base=folder.absolute()))
     with storage_errors():
@@ -62,6 +61,18 @@ def prepare_demo(folder: Path) -> Demo:
     generate_release_key(folder / "release.key")
     generate_signing_key(folder / "signing.key")
     return Demo(policy, export.files, export.patients, tuple(_values(export.planted)))
+
+
+def require_empty(folder: Path) -> None:
+    """Refuse a folder for a demo that exists and is not empty.
+
+    Raises
+    ------
+    UsageError
+        The folder is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("The folder for the demo is not empty", "Name a new folder")
 
 
 def _write_other_hospital(folder: Path) -> None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.errors import UsageError
-from medsanitize.pipeline.demo.prepare import Demo
+from medsanitize.pipeline.demo.prepare import Demo, require_empty
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors
 
@@ -96,8 +95,7 @@ def prepare_synthetic_demo(folder: Path, sizes: SyntheticSizes) -> Demo:
     from medsanitize.policies.release_key import generate_release_key
     from medsanitize.release.attestation import generate_signing_key
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("The folder for the demo is not empty", "Name a new folder")
+    require_empty(folder)
     check_extra("generate")
     content = _POLICY.format(label=_CLASS, residual=sizes.residual)
     check_extras(loads(content, base=folder.absolute()))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.errors import EnvironmentFailure
+from medsanitize.pipeline.demo.prepare import require_empty
 from medsanitize.release.atomic_io import storage_errors
 
 NAMES: Final = ("north-hospital", "south-hospital")
@@ -133,8 +134,7 @@ def prepare_two_hospitals(folder: Path, *, patients: int = 40, shared: int = 3) 
     """
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("The folder for the demo is not empty", "Name a new folder")
+    require_empty(folder)
     check_extra("party")
     port = _free_port()
     hospitals = []
@@ -147,12 +147,13 @@ def prepare_two_hospitals(folder: Path, *, patients: int = 40, shared: int = 3) 
     return TwoHospitals(hospitals[0], hospitals[1], f"https://127.0.0.1:{port}", common)
 
 
-def install_library(hospitals: TwoHospitals, wheels: Path | None) -> None:
+def install_for_both(hospitals: TwoHospitals, wheels: Path | None) -> None:
     """Install the library for private set intersection at both parties, as ``party install`` does."""
-    from medsanitize.federation.psi.install import install_psi
+    from medsanitize.federation.libraries.install import install_library
+    from medsanitize.federation.psi.install import PSI
 
     for one in (hospitals.asking, hospitals.answering):
-        install_psi(one.folder / "party", wheels)
+        install_library(PSI, one.folder / "party", wheels)
 
 
 def compare_hospitals(hospitals: TwoHospitals) -> LearnedByBoth:

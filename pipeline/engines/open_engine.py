@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from medsanitize.pipeline.engines.base import Engine, LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
+from medsanitize.pipeline.runtime.machine import usable_cores
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.progress import Cancellation
 
@@ -39,5 +39,4 @@ def open_engine(
         from medsanitize.pipeline.engines.ray import RayEngine
 
         return RayEngine(setup, workers, cancellation, inputs)
-    # The affinity, not the CPU count: schedulers restrict a job to some cores.
-    return LocalEngine(setup, workers or len(os.sched_getaffinity(0)), cancellation, inputs)
+    return LocalEngine(setup, workers or usable_cores(), cancellation, inputs)

@@ -23,6 +23,7 @@ from medsanitize.pipeline.engines.ray_connect import connected, is_listening
 from medsanitize.pipeline.engines.ray_worker import Answer, RayWorker, WorkerPayload
 from medsanitize.pipeline.engines.shared_storage import new_probe_name, require_probe
 from medsanitize.pipeline.engines.worker import Setup
+from medsanitize.pipeline.runtime.machine import usable_cores
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.progress import Cancellation
 
@@ -85,7 +86,7 @@ class RayEngine:
         self._exit_stack = ExitStack()
 
     def __enter__(self) -> RayEngine:
-        own = self.workers or len(os.sched_getaffinity(0))
+        own = self.workers or usable_cores()
         with ExitStack() as stack:
             stack.enter_context(connected(self._setup.policy.engine, own))
             stack.callback(self._end_workers)

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from medsanitize import __version__
 from medsanitize.offline import DEFAULTS, PREFIX, SWITCHES
+from medsanitize.pipeline.runtime.machine import machine_memory, usable_cores
 from medsanitize.pipeline.runtime.optional_dependencies import MODULES, required_extras
 from medsanitize.pipeline.runtime.result import Exit
 from medsanitize.policies.inputs import DicomWeb, Dimse
@@ -217,28 +218,13 @@ def _machine() -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         architecture=platform.machine(),
-        cores=_cores(),
-        memory_bytes=_memory(),
+        cores=usable_cores(),
+        memory_bytes=machine_memory(),
         free_memory_bytes=_free_memory(),
         fonts=fonts,
         programs={name: shutil.which(name) is not None for name in _PROGRAMS},
         clock=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use, limited by a container's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, _, period = _cgroup("cpu.max").partition(" ")
-    if quota.isdigit() and period.isdigit():
-        cores = min(cores, max(1, int(quota) // int(period)))
-    return cores
-
-
-def _memory() -> int:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _cgroup("memory.max")
-    return min(memory, int(limit)) if limit.isdigit() else memory
 
 
 def _free_memory() -> int | None:
@@ -247,14 +233,6 @@ def _free_memory() -> int | None:
     except OSError:
         return None
     return int(found[1]) * 1024 if found else None
-
-
-def _cgroup(name: str) -> str:
-    try:
-        # cgroup v2; without it the files do not exist and the limits are those of the machine.
-        return Path("/sys/fs/cgroup", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def _folders(policy: Policy) -> Iterator[Folder]:

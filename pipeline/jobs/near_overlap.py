@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.federation.near.bounds import own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import near_set
-from medsanitize.federation.near.install import library_folder
+from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.line import Line
 from medsanitize.federation.near.process import require_spu
 from medsanitize.federation.near.session import NearLearned, NearSide, answer_near
@@ -22,6 +21,7 @@ from medsanitize.federation.near.verdict import NearVerdict, conclude_near
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.fingerprint_workers import FingerprintWorkers, fingerprint_in_workers
+from medsanitize.pipeline.runtime.machine import usable_cores
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.policies.partners import Agreement, Partners
 from medsanitize.progress import Cancellation, NoProgress, Progress
@@ -70,10 +70,26 @@ class NearResult:
         }
 
 
-def near_side(
-    party: LocalParty, partner: Identity, agreement: Agreement, release: Path, progress: Progress
-) -> NearSide:
+Embed = Callable[[Modality, ModelPaths], DatasetFingerprint]
+"""Embeds the images of one kind of the release."""
+
+
+def embed_once(release: Path, progress: Progress) -> Embed:
+    """Return what embeds a release, once for each kind and model however many partners ask."""
+    return cache(partial(_embedded, release, progress))
+
+
+def near_side(party: LocalParty, partner: Identity, agreement: Agreement, embed: Embed) -> NearSide:
     """Embed the images of a release, and calibrate on them.
+
+    Parameters
+    ----------
+    party, partner : LocalParty, Identity
+        Both ends.
+    agreement : Agreement
+        The agreement of both, with a near comparison.
+    embed : callable
+        See `embed_once`.
 
     Raises
     ------
@@ -88,7 +104,7 @@ def near_side(
         raise UsageError("The agreement has no near comparison", "Write near in both policies")
     for extra in ("party", "verify"):
         check_extra(extra)
-    library = library_folder(party.folder)
+    library = SPU.of(party.folder)
     require_spu(library)
     try:
         kind = Modality(near.kind)
@@ -98,7 +114,7 @@ def near_side(
         ) from None
     paths = ModelPaths((near.model,) if near.model is not None else ())
     models = open_models(paths)
-    seen = _embedded(release, kind, paths, progress)
+    seen = embed(kind, paths)
     own = near_set(seen, kind)
     calibration = own_calibration(seen, kind, models.distances.get(kind), own.dimension)
     terms = NearTerms(
@@ -120,9 +136,10 @@ def ask_partner_near(side: NearSide, address: str) -> NearResult:
 def near_sides(
     party: LocalParty, partners: Mapping[str, Identity], section: Partners, release: Path
 ) -> dict[str, NearSide]:
-    """Embed the release once for each partner whose agreement has a near comparison."""
+    """Prepare the near comparisons of each partner whose agreement has one."""
+    embed = embed_once(release, NoProgress())
     return {
-        one.partner: near_side(party, partners[one.partner], one, release, NoProgress())
+        one.partner: near_side(party, partners[one.partner], one, embed)
         for one in section.agreements
         if one.near is not None and one.partner in partners
     }
@@ -139,10 +156,9 @@ def answer_with(
     return answered
 
 
-def _embedded(release: Path, kind: Modality, paths: ModelPaths, progress: Progress) -> DatasetFingerprint:
+def _embedded(release: Path, progress: Progress, kind: Modality, paths: ModelPaths) -> DatasetFingerprint:
     dataset = dataset_from_release(release, "The release").of_kind(kind)
-    workers = len(os.sched_getaffinity(0))
-    with LocalEngine(FingerprintWorkers(paths), workers, Cancellation()) as engine:
+    with LocalEngine(FingerprintWorkers(paths), usable_cores(), Cancellation()) as engine:
         progress.stage("looking", len(dataset.images))
         visit = partial(fingerprint_in_workers, engine, progress)
         return fingerprint_dataset(dataset, iter_fingerprints(dataset, visit))

@@ -18,14 +18,16 @@ from medsanitize.federation.private_overlap.ask import Asking, Learned, learned
 from medsanitize.federation.private_overlap.items import ReleaseItems, items_of
 from medsanitize.federation.private_overlap.statement import PrivateVerdict, conclude
 from medsanitize.federation.private_overlap.terms import What, terms_of
-from medsanitize.federation.psi.install import library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.federation.transport.exchange import ask_by_folder, ask_over_https
 from medsanitize.federation.transport.folder import message_path, messages_for, put_message, read_message
 from medsanitize.pipeline.jobs.export_ledger import open_for_reading
 from medsanitize.pipeline.jobs.near_overlap import (
+    Embed,
     NearResult,
     answer_with,
     ask_partner_near,
+    embed_once,
     near_side,
     near_sides,
 )
@@ -69,6 +71,8 @@ class PrivateOverlap:
         Number of rows of the file of common items, which contains PHI; None if both policies reveal counts.
     near
         Result of the near comparison, where the agreement has one.
+    near_error
+        Why the near comparison that is agreed gave no result; what was found before it stands.
     """
 
     verdict: PrivateVerdict | None
@@ -78,6 +82,7 @@ class PrivateOverlap:
     answering_sizes: Mapping[What, int] = field(default_factory=dict)
     written: int | None = None
     near: NearResult | None = None
+    near_error: MedsanitizeError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +137,13 @@ def ask_partners(
     chosen = [_agreement(section, one) for one in partners] or list(section.agreements)
     if not is_release(release):
         raise UsageError("There is no release at this path", "Name the folder that contains RELEASE.json")
-    # Source files are read once for all partners.
-    files, rows = cache(partial(_files_of, policy)), []
+    # Source files are read and images embedded once for all partners.
+    files, embed, rows = cache(partial(_files_of, policy)), embed_once(release, progress), []
     for one in {each.partner: each for each in chosen}.values():
         cancellation.check()
         own = None if output is None else output / one.partner
         try:
-            found = _asked(policy, release, one, files, offline=offline, output=own, progress=progress)
+            found = _asked(policy, release, one, files, embed, offline=offline, output=own, progress=progress)
         except MedsanitizeError as error:
             rows.append(PartnerRow(one.partner, None, describe_error(error), int(exit_code(error))))
         else:
@@ -188,6 +193,7 @@ def ask_partner(
         release,
         agreement,
         partial(_files_of, policy),
+        embed_once(release, progress),
         offline=offline,
         output=output,
         progress=progress,
@@ -199,6 +205,7 @@ def _asked(
     release: Path,
     agreement: Agreement,
     files: Callable[[], Files],
+    embed: Embed,
     *,
     offline: Path | None,
     output: Path | None,
@@ -220,9 +227,9 @@ def _asked(
         )
     own = _items_of(policy, release, [one.what for one in terms.comparisons], files)
     partner_identity = trusted_partner(party, agreement.partner)
-    asking = Asking(party, partner_identity, terms, own.items, library_folder(section.party))
+    asking = Asking(party, partner_identity, terms, own.items, PSI.of(section.party))
     # Before anything is paid for: images that cannot be read end the command here.
-    side = near_side(party, partner_identity, agreement, release, progress) if near is not None else None
+    side = near_side(party, partner_identity, agreement, embed) if near is not None else None
     progress.stage(f"compare with {agreement.partner}", None)
     if offline is not None:
         asked = ask_by_folder(asking, offline)
@@ -243,15 +250,19 @@ def _asked(
         not_compared=own.not_compared,
         near=side is not None,
     )
-    compared = None
+    compared, failed = None, None
     if side is not None and agreement.address is not None:
         progress.stage(f"compare other images with {agreement.partner}", None)
-        compared = ask_partner_near(side, agreement.address)
+        try:
+            compared = ask_partner_near(side, agreement.address)
+        except MedsanitizeError as error:
+            # Common items were found and paid for: a failure must not hide them.
+            failed = error
     written = None
     if reveals and output is not None:
         written = _write_common(output, found, own, compared.patients if compared is not None else ())
     return PrivateOverlap(
-        verdict, asked.session, found.counts, found.sizes, found.answering_sizes, written, compared
+        verdict, asked.session, found.counts, found.sizes, found.answering_sizes, written, compared, failed
     )
 
 
@@ -271,7 +282,7 @@ def offer_of(policy: Policy) -> tuple[LocalParty, Offer]:
     # Sources are read once, not for every message; they cannot change without another run.
     files = cache(partial(_files_of, policy))
     return open_party(section.party), Offer(
-        terms, lambda what: _items_of(policy, release, what, files).items, library_folder(section.party)
+        terms, lambda what: _items_of(policy, release, what, files).items, PSI.of(section.party)
     )
 
 

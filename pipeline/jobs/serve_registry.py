@@ -10,7 +10,7 @@ from medsanitize.federation.parties.identity import Identity, open_party
 from medsanitize.federation.private_overlap.answer import Offer, answer
 from medsanitize.federation.private_overlap.items import Items
 from medsanitize.federation.private_overlap.terms import terms_of
-from medsanitize.federation.psi.install import library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.pipeline.jobs.private_overlap import serve_answers
 from medsanitize.policies.consortium import Consortium, Member
 from medsanitize.release.registry import Registry
@@ -56,4 +56,4 @@ def _offer(consortium: Consortium, registry: Registry, member: Member) -> Offer:
         # Read for every message: releases may be added while it serves.
         return {"pixels": list(registry.pixels(leave_out=member.own))}
 
-    return Offer({member.partner: terms_of(member)}, items, library_folder(consortium.party))
+    return Offer({member.partner: terms_of(member)}, items, PSI.of(consortium.party))

@@ -15,7 +15,7 @@ from medsanitize.federation.private_overlap.ask import Asking, learned
 from medsanitize.federation.private_overlap.items import items_of
 from medsanitize.federation.private_overlap.statement import statement_of
 from medsanitize.federation.private_overlap.terms import terms_of
-from medsanitize.federation.psi.install import library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.federation.transport.exchange import ask_over_https
 from medsanitize.pipeline.stages.manifests import ManifestsStage, object_rows
 from medsanitize.pipeline.stages.source_digests import digests_of_sources
@@ -75,7 +75,7 @@ class PartnersStage(Stage):
             terms = terms_of(one)
             items = {each.what: own.items[each.what] for each in terms.comparisons}
             partner = trusted_partner(party, one.partner)
-            asking = Asking(party, partner, terms, items, library_folder(self.section.party))
+            asking = Asking(party, partner, terms, items, PSI.of(self.section.party))
             told = learned(asking, ask_over_https(asking, one.address or ""))
             answer = AskedPartner(one.partner, sum(told.counts.values()), told.session)
             known = _answers(context.state)

@@ -7,7 +7,6 @@ its index within the class, from which, with the key, its seed is derived.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
+from medsanitize.pipeline.runtime.machine import machine_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,11 +84,6 @@ class SamplingResult:
 
 Sampler = Callable[[Sequence[SampleRequest]], "NDArray[np.uint8]"]
 """Generates the images of requests, uint8 of shape ``(n, size, size)``, in their order."""
-
-
-def machine_memory() -> int:
-    """Return the physical memory of the machine in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require_memory(images: int, generator: Generator, finds: Retrieval, scores: Verification) -> None:

@@ -148,51 +148,13 @@ def _patterns_of_work() -> frozenset[str]:
 
 @cache
 def _patterns() -> dict[str, list[re.Pattern[str]]]:
+    """Return the patterns by kind; the group ``cut`` is the name."""
     lists = context()
-    cased, uncased = [], []
-    for language in _LANGUAGES:
-        work, at = _either(lists[f"work {language}"]), _either(lists[f"at {language}"])
-        gap = r"(?:[ -][^\W\d_]{1,20}){0,3}?"
-        # "plays football for Harbor United", "Accident du travail dans l'entreprise Métal Union"
-        cased.append(
-            rf"(?<![^\W_])(?i:{work}){gap}[ ](?i:{at})(?:(?<=['’])|[ ])(?:(?i:{_ARTICLES})[ ]?){{0,2}}"
-            rf"(?:(?!(?i:{at})[ ])[a-zà-ÿąćęłńóśźż]{{3,20}}[ ])?(?P<cut>{_PHRASE})"
-        )
-    stop = _either(lists["stop"])
-    anyone = _either(frozenset().union(*(lists[f"work {language}"] for language in _LANGUAGES)))
-    uncased.append(
-        rf"(?<![^\W_])(?:{anyone})(?:[ ][^\W\d_]{{1,20}}){{0,2}}?[ ](?:{_UNCASED_AT})[ ]"
-        rf"(?P<cut>(?!(?:an?|eine[rmns]?|une?|una|uno|um|uma|een|en|ett)[ ])(?:(?:{_ARTICLES})[ ])?(?!(?:{stop})(?![^\W_]))[^\W\d_]+"
-        rf"(?:[ &-]{{1,3}}(?!(?:{stop})(?![^\W_]))[^\W\d_]+){{0,3}})"
-    )
-    member = _either(lists["member"])
-    label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
-    cased += [
-        rf"(?<![^\W_])(?i:{member})[ ](?P<cut>{_PHRASE})",
-        rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
-        rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
-        rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
-    ]
     kind, ending = _either(lists["kind"]), _either(lists["kind ending"])
-    place, number, ward = (_either(lists[name]) for name in ("place", "place number", "ward"))
-    body = _either(lists["accreditation"])
-    provider = _either(one.capitalize() for one in lists["provider"])
-    alias = _either(one.replace("-", " ") for one in lists["alias"])
     return {
-        "any": [
-            re.compile(pattern, re.IGNORECASE)
-            for pattern in (
-                rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
-                rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
-                r"(?<![^\W_])(?P<cut>ch\.?[ ]\d{1,4}(?=[ ,/-]{1,3}lit[ ]))",
-                rf"(?<![^\W_])(?P<cut>(?:{body})[ .:#-]{{0,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?-i:{_CODE}))",
-                r"(?<![^\W_])(?:akkreditierung|accr[eé]ditation|acreditaci[oó]n|accreditamento|acreditação|accreditatie|akredytacja|ackreditering)"
-                rf"[ .:#-]{{1,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?P<cut>(?:[^\W\d_]{{2,12}}[ -]{{1,2}})?(?-i:{_CODE}))",
-                r"(?<![^\W_])(?P<cut>\d{2}D\d{7})(?![^\W_])",
-            )
-        ],
-        "cased": [re.compile(pattern) for pattern in cased],
-        "uncased": [re.compile(pattern, re.IGNORECASE) for pattern in uncased],
+        "any": _of_places(),
+        "cased": [re.compile(pattern) for pattern in (*_of_work(), *_of_members())],
+        "uncased": [re.compile(_of_work_uncased(), re.IGNORECASE)],
         "kind": [re.compile(rf"(?<![^\W_])(?:{kind}|[^\W\d_]{{2,24}}(?:{ending}))(?![^\W_])", re.IGNORECASE)],
         "after": [
             re.compile(
@@ -202,29 +164,99 @@ def _patterns() -> dict[str, list[re.Pattern[str]]]:
         "before": [
             re.compile(rf"(?:^|(?<=[^\w]))(?P<word>{_CAP}[\w'’&-]{{0,40}})[ ](?:(?:of|and|de|van)[ ])?$")
         ],
-        "provider": [
-            # "at Vision Plus Center", "from Sunrise Imaging Associates"
-            re.compile(
-                rf"(?<![^\W_])(?:at|from|to|via|by|in|bei|vom|im|au|du|chez|en|al|del|presso|dal|no|do|pelo|bij|van|från|på)[ ](?:the[ ])?"
-                rf"(?P<cut>(?P<before>{_CAP}[\w'’&-]{{1,30}}(?:[ ](?:(?:of|and|&|de|la)[ ]){{0,2}}{_CAP}[\w'’&-]{{1,30}}){{0,3}})[ ](?:{provider}))(?![^\W_])"
-            ),
-        ],
-        "alias": [
-            re.compile(
-                rf"(?<![^\W_])(?i:{alias})[ ]?:?[ ]?[\"“„«'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
-            ),
-            # "AKA" is an amputation, and a disease is "also known as" another.
-            re.compile(
-                rf"(?<![^\W_])(?:aka|(?:(?:^|[.;,(][ ]?)(?i:known as)))[ ]?[\"“'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
-            ),
-        ],
-        "ward": [
-            re.compile(rf"(?<![^\W_])(?i:{ward})[ -][\"„“]?(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}})[\"“”]?"),
-            re.compile(
-                rf"(?<![^\W_])(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}}(?:[ ]{_CAP}[^\W\d_A-Z]{{2,30}}){{0,2}})[ ][Ww]ard(?![^\W_])"
-            ),
-        ],
+        "provider": _of_providers(),
+        "alias": _of_aliases(),
+        "ward": _of_wards(),
     }
+
+
+def _of_work() -> list[str]:
+    lists, found = context(), []
+    for language in _LANGUAGES:
+        work, at = _either(lists[f"work {language}"]), _either(lists[f"at {language}"])
+        gap = r"(?:[ -][^\W\d_]{1,20}){0,3}?"
+        # "plays football for Harbor United", "Accident du travail dans l'entreprise Métal Union"
+        found.append(
+            rf"(?<![^\W_])(?i:{work}){gap}[ ](?i:{at})(?:(?<=['’])|[ ])(?:(?i:{_ARTICLES})[ ]?){{0,2}}"
+            rf"(?:(?!(?i:{at})[ ])[a-zà-ÿąćęłńóśźż]{{3,20}}[ ])?(?P<cut>{_PHRASE})"
+        )
+    return found
+
+
+def _of_work_uncased() -> str:
+    lists = context()
+    stop = _either(lists["stop"])
+    anyone = _either(frozenset().union(*(lists[f"work {language}"] for language in _LANGUAGES)))
+    return (
+        rf"(?<![^\W_])(?:{anyone})(?:[ ][^\W\d_]{{1,20}}){{0,2}}?[ ](?:{_UNCASED_AT})[ ]"
+        rf"(?P<cut>(?!(?:an?|eine[rmns]?|une?|una|uno|um|uma|een|en|ett)[ ])(?:(?:{_ARTICLES})[ ])?(?!(?:{stop})(?![^\W_]))[^\W\d_]+"
+        rf"(?:[ &-]{{1,3}}(?!(?:{stop})(?![^\W_]))[^\W\d_]+){{0,3}})"
+    )
+
+
+def _of_members() -> list[str]:
+    lists = context()
+    member = _either(lists["member"])
+    label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
+    return [
+        rf"(?<![^\W_])(?i:{member})[ ](?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
+    ]
+
+
+def _of_places() -> list[re.Pattern[str]]:
+    """Places with their numbers, and the numbers of laboratories."""
+    lists = context()
+    place, number = _either(lists["place"]), _either(lists["place number"])
+    body = _either(lists["accreditation"])
+    return [
+        re.compile(pattern, re.IGNORECASE)
+        for pattern in (
+            rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
+            rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
+            r"(?<![^\W_])(?P<cut>ch\.?[ ]\d{1,4}(?=[ ,/-]{1,3}lit[ ]))",
+            rf"(?<![^\W_])(?P<cut>(?:{body})[ .:#-]{{0,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?-i:{_CODE}))",
+            r"(?<![^\W_])(?:akkreditierung|accr[eé]ditation|acreditaci[oó]n|accreditamento|acreditação|accreditatie|akredytacja|ackreditering)"
+            rf"[ .:#-]{{1,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?P<cut>(?:[^\W\d_]{{2,12}}[ -]{{1,2}})?(?-i:{_CODE}))",
+            r"(?<![^\W_])(?P<cut>\d{2}D\d{7})(?![^\W_])",
+        )
+    ]
+
+
+def _of_providers() -> list[re.Pattern[str]]:
+    provider = _either(one.capitalize() for one in context()["provider"])
+    return [
+        # "at Vision Plus Center", "from Sunrise Imaging Associates"
+        re.compile(
+            rf"(?<![^\W_])(?:at|from|to|via|by|in|bei|vom|im|au|du|chez|en|al|del|presso|dal|no|do|pelo|bij|van|från|på)[ ](?:the[ ])?"
+            rf"(?P<cut>(?P<before>{_CAP}[\w'’&-]{{1,30}}(?:[ ](?:(?:of|and|&|de|la)[ ]){{0,2}}{_CAP}[\w'’&-]{{1,30}}){{0,3}})[ ](?:{provider}))(?![^\W_])"
+        ),
+    ]
+
+
+def _of_aliases() -> list[re.Pattern[str]]:
+    alias = _either(one.replace("-", " ") for one in context()["alias"])
+    return [
+        re.compile(
+            rf"(?<![^\W_])(?i:{alias})[ ]?:?[ ]?[\"“„«'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
+        ),
+        # "AKA" is an amputation, and a disease is "also known as" another.
+        re.compile(
+            rf"(?<![^\W_])(?:aka|(?:(?:^|[.;,(][ ]?)(?i:known as)))[ ]?[\"“'‘]?(?P<cut>{_CAP}[\w'’.-]{{0,30}}(?:[ ]{_CAP}[\w'’.-]{{0,30}}){{0,2}})"
+        ),
+    ]
+
+
+def _of_wards() -> list[re.Pattern[str]]:
+    ward = _either(context()["ward"])
+    return [
+        re.compile(rf"(?<![^\W_])(?i:{ward})[ -][\"„“]?(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}})[\"“”]?"),
+        re.compile(
+            rf"(?<![^\W_])(?P<cut>{_CAP}[^\W\d_A-Z]{{2,30}}(?:[ ]{_CAP}[^\W\d_A-Z]{{2,30}}){{0,2}})[ ][Ww]ard(?![^\W_])"
+        ),
+    ]
 
 
 def _either(found: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
-from medsanitize.federation.near.install import library_folder
+from medsanitize.federation.near.install import SPU
 from medsanitize.release.manifest import read_rows
 
 from tests.helpers.hospitals import COMMON, IMAGES, NAMES, Hospital, serving, write_agreements
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.party, pytest.mark.verify]
 def near_hospitals(hospitals: tuple[Hospital, Hospital], near_library: Path) -> tuple[Hospital, Hospital]:
     """Both hospitals with the library of near comparisons, which is large, by a link."""
     for one in hospitals:
-        library_folder(one.party).symlink_to(near_library)
+        SPU.of(one.party).symlink_to(near_library)
     return hospitals
 
 
@@ -51,6 +51,19 @@ def test_two_hospitals_learn_whether_other_images_show_the_same_patients(
     with (north.folder / "common" / "common.csv").open(newline="") as file:
         listed = {row["item"] for row in csv.DictReader(file) if row["compared"] == "near"}
     assert listed == {row.patient for row in read_rows(north.release)}
+
+
+def test_common_items_stay_found_if_the_near_comparison_fails(
+    near_hospitals: tuple[Hospital, Hospital],
+) -> None:
+    """The partner agrees to a comparison of equal images only."""
+    north, south = near_hospitals
+    write_agreements(south, [NAMES[0]])
+    with serving(south) as address:
+        write_agreements(north, [NAMES[1]], address=address, near="{kind: ct-chest}")
+        code, told = ask(north)
+    assert (code, told["result"], told["counts"]) == (3, "overlapping", {"pixels": COMMON})
+    assert (told["near"], bool(told["near_message"])) == (None, True)
 
 
 def test_near_comparisons_are_not_made_by_files(
@@ -83,6 +96,6 @@ def test_the_library_of_near_comparisons_is_installed_once(
     hospitals: tuple[Hospital, Hospital], near_library: Path
 ) -> None:
     north, _ = hospitals
-    library_folder(north.party).symlink_to(near_library)
+    SPU.of(north.party).symlink_to(near_library)
     done = CliRunner().invoke(cli, ["party", "install", str(north.party), "--near"])
     assert (done.exit_code, "installed already" in done.output) == (2, True)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.federation.messages.transcript import TRANSCRIPTS
 from medsanitize.federation.near.bounds import own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import SCALE, near_set
@@ -24,7 +25,6 @@ from medsanitize.federation.near.verdict import conclude_near
 from medsanitize.federation.parties.identity import IDENTITY, Identity, LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
 from medsanitize.federation.private_overlap.budget import QUERIES
-from medsanitize.federation.private_overlap.transcript import TRANSCRIPTS
 from medsanitize.federation.transport.https_server import serve
 from medsanitize.verifiers.reid.images.image import Modality
 
@@ -190,6 +190,19 @@ def test_a_comparison_whose_partner_cannot_compute_gives_no_result(sides: tuple[
     ):
         ask_near_over_https(north, address)
     assert not list((north.party.folder / TRANSCRIPTS).glob("*"))
+
+
+def test_a_partner_that_leaves_after_the_stated_bounds_has_used_the_budget(
+    sides: tuple[NearSide, NearSide],
+) -> None:
+    north, south = sides
+    leaving = replace(north, limits=replace(LIMITS, largest=80))
+    with (
+        serving(south.party, north.party.identity, {"north": south}) as address,
+        pytest.raises(UsageError, match="larger than the limit"),
+    ):
+        ask_near_over_https(leaving, address)
+    assert (south.party.folder / QUERIES).read_text().count("\n") == 1
 
 
 def test_bounds_are_those_of_each_partys_own_images(sides: tuple[NearSide, NearSide]) -> None:

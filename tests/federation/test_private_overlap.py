@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
+from medsanitize.federation.messages.transcript import TRANSCRIPTS
 from medsanitize.federation.parties.identity import create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
-from medsanitize.federation.private_overlap.transcript import TRANSCRIPTS
 from medsanitize.release.manifest import read_rows
 
 from tests.helpers.hospitals import COMMON, NAMES, Hospital, serving, write_agreements

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import PolicyError
-from medsanitize.federation.psi.install import library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.policies.consortium import load_consortium
 
 from tests.helpers.hospitals import COMMON, IMAGES, Hospital, started, third_party, write_agreements
@@ -22,7 +22,7 @@ KEEPER = "west-hospital"
 def consortium(folder: Path, hospital: Hospital, releases: list[Path], **changes: str) -> Path:
     """A registry of releases with one member, and its file."""
     third_party(folder / "party", hospital)
-    shutil.copytree(library_folder(hospital.party), library_folder(folder / "party"))
+    shutil.copytree(PSI.of(hospital.party), PSI.of(folder / "party"))
     for release in releases:
         done = CliRunner().invoke(
             cli, ["registry", "add", str(release), "--registry", str(folder / "registry")]

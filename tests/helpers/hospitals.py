@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from medsanitize.federation.libraries.install import install_library
 from medsanitize.federation.parties.identity import LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
-from medsanitize.federation.psi.install import install_psi, library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.pipeline.run import Options, run
 from medsanitize.policies.model import Policy
 
@@ -102,7 +103,7 @@ def two_hospitals(base: Path, library: Path, **changes: object) -> tuple[Hospita
         for number in range(first, first + IMAGES):
             write_ct(folder / "export" / f"{number}.dcm", number, f"PATIENT{number}", number)
         create_party(folder / "party", name)
-        shutil.copytree(library, library_folder(folder / "party"))
+        shutil.copytree(library, PSI.of(folder / "party"))
         run(policy, Options(workers=1))
         hospitals.append(Hospital(folder, policy))
     for one, other in ((0, 1), (1, 0)):
@@ -114,5 +115,5 @@ def two_hospitals(base: Path, library: Path, **changes: object) -> tuple[Hospita
 
 def installed_library(folder: Path) -> Path:
     """Install the library of private comparisons as `party install` does."""
-    install_psi(folder, None)
-    return library_folder(folder)
+    install_library(PSI, folder, None)
+    return PSI.of(folder)

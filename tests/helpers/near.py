@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from medsanitize.federation.near.install import install_spu, library_folder
+from medsanitize.federation.libraries.install import install_library
+from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.process import NearPlan, Opened, open_spu
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.search import VectorSearch
@@ -23,8 +24,8 @@ def installed_spu(folder: Path) -> Path:
     system = (sys.platform, platform.machine())
     if sys.version_info[:2] != (3, 11) or system not in {("linux", "x86_64"), ("darwin", "arm64")}:
         pytest.skip("SPU has wheels for Python 3.11 on Linux (x86-64) and macOS (arm64) only")
-    install_spu(folder, None)
-    return library_folder(folder)
+    install_library(SPU, folder, None)
+    return SPU.of(folder)
 
 
 def compared(library: Path, plan: NearPlan, ours: NDArray[np.int16], theirs: NDArray[np.int16]) -> Opened:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.federation.parties.identity import create_party
-from medsanitize.federation.psi.install import library_folder
+from medsanitize.federation.psi.install import PSI
 from medsanitize.generators.phantoms.cohorts import write_chests
 from medsanitize.pipeline.jobs.recorded_overlap import record_overlap
 from medsanitize.verifiers.reid.calibration import clopper_pearson
@@ -123,7 +123,7 @@ def test_the_private_comparison_needs_its_library(table: Path, tmp_path: Path) -
     assert (code, "--party" in told["message"]) == (2, True)
     code, told = call("--scheme", "private-overlap", "--party", tmp_path, *on(table))
     assert (code, "not installed" in told["message"]) == (2, True)
-    assert not library_folder(tmp_path).exists()
+    assert not PSI.of(tmp_path).exists()
 
 
 def test_images_and_table_belong_together(table: Path) -> None:

@@ -10,38 +10,35 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from medsanitize.federation.parties.identity import Identity, LocalParty
-from medsanitize.federation.private_overlap.terms import Comparison, What
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.canonical_json import canonical_json, document_json
 
 TRANSCRIPTS: Final = "transcripts"
-_SIGNED_FOR: Final = b"medsanitize transcript 1\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The facts of a session that both parties sign.
+    """What both parties sign.
 
     Attributes
     ----------
+    signed_for
+        Kind of the transcript and its version: a signature of one kind is never one of another.
     session
         Session of 32 hexadecimal digits.
     asking, answering
         Fingerprints of the parties.
-    comparisons
-        What was compared and revealed.
-    asking_sizes, answering_sizes
-        Numbers of items.
+    terms
+        What was compared and revealed, of which sizes, as JSON.
     messages
         SHA-256 of the sealed messages, in order.
     """
 
+    signed_for: bytes
     session: str
     asking: str
     answering: str
-    comparisons: Sequence[Comparison]
-    asking_sizes: Mapping[What, int]
-    answering_sizes: Mapping[What, int]
+    terms: Mapping[str, Any]
     messages: Sequence[str]
 
     def facts(self) -> dict[str, Any]:
@@ -51,15 +48,13 @@ class Transcript:
             "session": self.session,
             "asking": self.asking,
             "answering": self.answering,
-            "comparisons": [one.model_dump() for one in self.comparisons],
-            "asking_sizes": dict(self.asking_sizes),
-            "answering_sizes": dict(self.answering_sizes),
+            **self.terms,
             "messages": list(self.messages),
         }
 
     def signed_bytes(self) -> bytes:
         """Return what both signatures cover."""
-        return _SIGNED_FOR + canonical_json(self.facts()).encode("ascii")
+        return self.signed_for + b"\n" + canonical_json(self.facts()).encode("ascii")
 
     def sign(self, party: LocalParty) -> str:
         """Sign the transcript, in hexadecimal digits."""
@@ -70,7 +65,19 @@ class Transcript:
         return partner.verify(bytes.fromhex(signature), self.signed_bytes())
 
 
-def keep_transcript(party: LocalParty, transcript: Transcript, signatures: Mapping[str, str]) -> None:
-    """Write a transcript with the signatures by fingerprint into the folder of the party."""
-    facts = {**transcript.facts(), "signatures": dict(signatures)}
+def keep_transcript(party: LocalParty, partner: Identity, transcript: Transcript, theirs: str) -> None:
+    """Write a transcript with both signatures into the folder of the party.
+
+    Parameters
+    ----------
+    party, partner : LocalParty, Identity
+        Both ends.
+    transcript : Transcript
+        What both have signed.
+    theirs : str
+        The partner's signature, which was checked.
+    """
+    own = transcript.sign(party)
+    signatures = {party.identity.fingerprint: own, partner.fingerprint: theirs}
+    facts = {**transcript.facts(), "signatures": signatures}
     write_atomic(party.folder / TRANSCRIPTS / f"{transcript.session}.json", document_json(facts), sync=True)
