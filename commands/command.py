@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,6 +66,10 @@ def _run_and_exit(work: Callable[[], int], as_json: bool, log_json: bool) -> Non
     # click reports usage errors itself, with exit code 2.
     except click.ClickException:
         raise
+    except BrokenPipeError:
+        # The reader of the output has seen enough, as `head` does; the interpreter must not flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  a traceback could show element values
         code = exit_code(error)
         _report_error(error, int(code), as_json, log_json)

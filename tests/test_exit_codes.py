@@ -167,3 +167,13 @@ def test_a_json_log_has_times_levels_and_no_identifiers(project: Policy) -> None
     assert (lines[-1]["event"], lines[-1]["exit_code"]) == ("ending", 0)
     assert not [secret for secret in (*CANARIES, "i17.dcm", str(project.output.parent)) if secret in log]
     assert time.strptime(lines[0]["time"][:19], "%Y-%m-%dT%H:%M:%S")
+
+
+def test_a_reader_that_stops_reading_is_no_defect() -> None:
+    """As `medsanitize schema | head` does."""
+    with subprocess.Popen([*COMMAND, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        command.stdout.close()
+        assert command.stderr is not None
+        errors = command.stderr.read()
+    assert (command.returncode, errors) == (128 + signal.SIGPIPE, b"")

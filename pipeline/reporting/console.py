@@ -194,10 +194,16 @@ def _tallies(console: Console, name: str, tallies: Mapping[str, int]) -> None:
 
 def _gates(console: Console, result: RunResult) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     console.print("[bold]Gates[/]")
     table = Table(show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column()
     for gate in result.gates:
         verdict = f"[{_COLORS[gate.result]}]{gate.result.replace('_', ' ')}[/]"
-        table.add_row(verdict, gate.name, f"looked at {gate.scope}" if gate.scope else "", gate.detail)
+        scope = f": looked at {gate.scope}" if gate.scope else ""
+        # Below the name, not beside it: a sentence in a fourth of 80 columns is hard to read.
+        detail = (f"\n{gate.detail}", "dim") if gate.detail else ""
+        table.add_row(verdict, Text.assemble((gate.name, "bold"), scope, detail))
     console.print(table)
