@@ -1,13 +1,12 @@
 """Train a generator of radiographs, sample it and judge it: wall time, verdict, quality.
 
-    python benchmarks/generator.py OUT --verifier FOLDER --retrieval FOLDER [--recipe cpu-128] [--count 1000]
-    python benchmarks/generator.py OUT --verifier FOLDER --retrieval FOLDER --model FOLDER
+    python benchmarks/generator.py OUT [--recipe cpu-128] [--count 1000] [--model FOLDER]
 
-Learns from the training split of the shared radiographs (`data/cxr`), one class per finding. Of the other
-split, patients with at least two images and every second one with a single image calibrate the gate; the
-rest are its holdout. The verifiers must have learned from other patients, such as those in the OUT of
-`phantoms.py` (`verifier`, `model`). Review the contact sheets in OUT/generator.training and OUT/drawn. With
---model, a generator that an earlier run trained on that split, nothing is trained.
+Of the training split of the shared radiographs (`data/cxr`), every third patient is left to a copy verifier,
+and the generator learns from the others, one class per finding: no model learns from a patient of another. Of
+the other split, patients with at least two images and every second one with a single image calibrate the
+gate; the rest are its holdout. Review the contact sheets in OUT/generator.training and OUT/drawn. With
+--model, a generator that an earlier run trained on that split, only the verifier is trained.
 Exits 1 if training takes more than an hour, or if the verdict is not `passed`; the reasons are printed.
 """
 
@@ -35,12 +34,14 @@ def parted(source: Path, target: Path) -> None:
         rows = list(csv.DictReader(file))
     images = Counter(row["patient_id"] for row in rows if row["split"] != "train")
     held = set(sorted(patient for patient, count in images.items() if count == 1)[::2])
+    left = set(sorted({row["patient_id"] for row in rows if row["split"] == "train"})[::3])
     with target.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["file", "patient_id", "split", LABEL])
         for row in rows:
             other = "holdout" if row["patient_id"] in held else "calibration"
-            part = "train" if row["split"] == "train" else other
+            own = "verifier" if row["patient_id"] in left else "train"
+            part = own if row["split"] == "train" else other
             writer.writerow([row["file"], row["patient_id"], part, row[LABEL]])
 
 
@@ -60,8 +61,6 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path)
-    parser.add_argument("--verifier", type=Path, required=True)
-    parser.add_argument("--retrieval", type=Path, required=True)
     parser.add_argument("--recipe", default="cpu-128")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--model", type=Path, help="a generator that an earlier run trained")
@@ -74,13 +73,24 @@ def main() -> int:
         learning = ("--kind", "radiograph", "--split", "train", "--recipe", given.recipe, "--output", model)
         made, trained = called(out, "train", "generator", *asked, *learning, codes=(0, 1))
         print(f"trained in {trained / 60:.1f} min of wall time: {json.dumps(made['counts'])}", flush=True)
-    looking = ("--verifier", given.verifier.resolve(), "--retrieval", given.retrieval.resolve())
-    rest = ("-n", str(given.count), "--output", out / "drawn")
-    found, drawn = called(out, "synthesize", model, *asked, *looking, *rest, codes=(0, 1, 3))
+    of_verifier = (
+        "--kind",
+        "radiograph",
+        "--split",
+        "verifier",
+        "--recipe",
+        "copies",
+        "--output",
+        out / "verifier",
+    )
+    _, verified = called(out, "train", "verification", *asked[:4], *of_verifier, codes=(0, 1))
+    rest = ("--verifier", out / "verifier", "-n", str(given.count), "--output", out / "drawn")
+    found, drawn = called(out, "synthesize", model, *asked, *rest, codes=(0, 1, 3))
     (out / "found.json").write_text(json.dumps(found, indent=1, sort_keys=True))
     verdict = found["verdict"]
     rows = [
         ("training, minutes", f"{trained / 60:.1f}" if trained else "trained before"),
+        ("training of the verifier, minutes", f"{verified / 60:.1f}"),
         ("drawing and judging, minutes", f"{drawn / 60:.1f}"),
         ("verdict", f"{verdict['state']}: it would take {'; '.join(verdict['needed']) or 'nothing more'}"),
         (
