@@ -61,8 +61,11 @@ class Ran:
         return sorted(path for path in self.data.rglob("*") if path.is_file())
 
 
-def prepare(folder: Path, inputs: Path, preset: str) -> Path:
-    """Write a policy that releases ``inputs`` into ``folder``, and its key; return the policy's path."""
+def prepare(folder: Path, inputs: Path, preset: str, more: str = "") -> Path:
+    """Write a policy that releases ``inputs`` into ``folder``, and its key; return the policy's path.
+
+    ``more`` are further lines of the policy.
+    """
     folder.mkdir(parents=True)
     policy = folder / "policy.yaml"
     policy.write_text(
@@ -72,7 +75,7 @@ def prepare(folder: Path, inputs: Path, preset: str) -> Path:
         f"inputs: [{json.dumps(str(inputs))}]\n"
         "output: ./release\n"
         "state: ./state\n"
-        "keys: {file: ./release.key}\n"
+        f"keys: {{file: ./release.key}}\n{more}"
     )
     key = folder / "release.key"
     # A fixed key, so that releases are reproducible.
@@ -81,12 +84,20 @@ def prepare(folder: Path, inputs: Path, preset: str) -> Path:
     return policy
 
 
-def run(folder: Path, inputs: Path, preset: str, *, workers: int = 2, also: tuple[int, ...] = ()) -> Ran:
+def run(
+    folder: Path,
+    inputs: Path,
+    preset: str,
+    *,
+    workers: int = 2,
+    also: tuple[int, ...] = (),
+    more: str = "",
+) -> Ran:
     """Release ``inputs`` into ``folder`` under a preset; output is written to run.log.
 
     Exit codes other than 0 and 1 and those in ``also`` end the benchmark.
     """
-    policy = prepare(folder, inputs, preset)
+    policy = prepare(folder, inputs, preset, more)
     done = medsanitize("run", policy, "--json", "--workers", str(workers), cwd=folder)
     (folder / "run.log").write_text(done.stdout + done.stderr)
     if done.returncode not in (0, 1, *also):

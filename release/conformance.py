@@ -256,8 +256,9 @@ def _private(treatment: Treatment) -> Iterable[str]:
         yield "All private attributes are removed."
         return
     yield (
-        "Kept by group, Private Creator and element: numbers as they are, texts and items of sequences "
-        "cleaned, UIDs replaced. Attributes without a readable layout are removed. The policy adds "
+        "Kept by group, Private Creator and element: numbers, unless written with more than five digits "
+        "before the point, texts and items of sequences cleaned, UIDs replaced. Attributes without a "
+        "readable layout are removed. The policy adds "
         f"{treatment.own_private}."
     )
     by_creator: dict[str, list[str]] = {}

@@ -14,6 +14,12 @@ CODE_VALUE, SCHEME, SCHEME_VERSION, CODE_MEANING = 0x00080100, 0x00080102, 0x000
 CODED = frozenset([CODE_VALUE, 0x00080119, 0x00080120, SCHEME, SCHEME_VERSION, CODE_MEANING])
 """Attributes of a coded entry; (0008,0119) is Long Code Value, (0008,0120) URN Code Value."""
 
+CONTEXT_IDENTIFIER = 0x0008010F
+CONTEXT_GROUP = frozenset([0x00080105, 0x00080106, 0x00080107, 0x0008010B, 0x0008010D])
+"""Attributes that precede the Context Identifier and say more of its group (PS3.3 8.6)."""
+
+_CONTEXT = re.compile(r"(?:CID ?)?(\d{1,5})")
+_LAST_CONTEXT_GROUP = 12999  # PS3.16 numbers its groups by subject, so far up to 12325
 _PRIVATE_SCHEME = re.compile(r"99[A-Za-z_]{1,12}")
 _SCHEMES = frozenset(
     "DCM SRT SNM3 99SDM SCT LN UCUM FMA RADLEX RADELEMENT ICD10 I10 I10C I10P I9 I9C ICDO3 C4 C5 MDC "
@@ -23,6 +29,12 @@ _SCHEMES = frozenset(
     "99PHILIPS 99QIICR 99DCM4CHE 99ELSCINT 99HOLOGIC 99TOSHIBA 99AGFA 99KHEOPS".split()
 )
 """Coding schemes of PS3.16 Section 8, and private schemes of manufacturers."""
+
+
+def is_context_identifier(text: str) -> bool:
+    """Return whether a Context Identifier has the form of one of PS3.16, such as 29 or CID 4031."""
+    match = _CONTEXT.fullmatch(text)
+    return match is not None and int(match[1]) <= _LAST_CONTEXT_GROUP
 
 
 def scheme_designator(job: ObjectState, tag: int, vr: bytes, value: bytes) -> Outcome:

@@ -68,8 +68,11 @@ def _items(buf: Buffer, pos: int, end: int, layout: Layout) -> Iterator[dict[int
             return
         if tag != ITEM:
             raise Quarantined("malformed-sequence")
+        stop = end if length == UNDEFINED else start + length
+        if stop > end:
+            raise Quarantined("length-past-end")
         values: dict[int, bytes] = {}
-        pos = _read_item(buf, start, end if length == UNDEFINED else start + length, layout, values)
+        pos = _read_item(buf, start, stop, layout, values)
         yield values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from medsanitize.policies.tables.safe_private import SafePrivate
@@ -12,7 +13,16 @@ from medsanitize.sanitize.dicom.walk_state import WalkState
 from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, encode_element
 
 PRIVATE: Piece = (b"", ("X:private",), ())
+_LONG_NUMBER: Piece = (b"", ("X:long-number",), ())
 SAFE_PRIVATE = Rule("C", "safe-private", "3")
+_DIGITS = re.compile(rb"\d*")
+_MOST_DIGITS = 5
+"""Digits before the point of a number that is kept. The listed attributes are doses, times, lengths, angles,
+speeds, factors and counts: a longer number is none of these, but may be that of a patient or of an order."""
+_B_VALUE = (0x0043, "GEMS_PARM_01", 0x39)
+_B_VALUE_BASES = (1_000_000_000, 1 << 28)
+"""GE adds one of these to the b-value, which says how the series was prescribed."""
+_LARGEST_B_VALUE = 20_000
 
 
 @dataclass(slots=True)
@@ -85,12 +95,30 @@ def private_element(
     read_as = safe.vr.encode()
     if read_as == b"SQ" or not _has_form(read_as, vr, safe.vm, value):
         return PRIVATE
+    if safe.source != "policy" and read_as in (b"DS", b"IS"):
+        place = (group, privates.creators[_block(tag)][0], number & 0xFF)
+        if any(_is_long(text, b_value=place == _B_VALUE) for text in value.split(b"\\")):
+            return _LONG_NUMBER
     walk.job.times = ()
     out_vr, new, why, links = apply_rule(walk.job, scope, SAFE_PRIVATE, tag, read_as, value)
     if new is None:
         return b"", (why,), links
     privates.write_creator(tag, out)
     return encode_element(walk.target, tag, out_vr, new), (why,), links
+
+
+def _is_long(text: bytes, *, b_value: bool) -> bool:
+    """Whether a decimal or integer string is longer than any quantity of the listed attributes."""
+    digits = text.strip(b" \0").lstrip(b"+-")
+    before = _DIGITS.match(digits)
+    if b_value and digits.isdigit() and len(digits) <= _MOST_DIGITS * 2:
+        bases = (0, *_B_VALUE_BASES)
+        return not any(0 <= int(digits) - base <= _LARGEST_B_VALUE for base in bases)
+    try:
+        large = abs(float(digits)) >= 10**_MOST_DIGITS
+    except ValueError:
+        large = False  # no number, which the rule of its VR removes
+    return large or (before is not None and len(before[0]) > _MOST_DIGITS)
 
 
 def _block(tag: int) -> int:

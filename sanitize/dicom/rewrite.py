@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from medsanitize.sanitize.dicom.actions import apply_rule
-from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CODE_VALUE, code_value
+from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CODE_VALUE, CONTEXT_GROUP, code_value
 from medsanitize.sanitize.dicom.object_state import Piece
 from medsanitize.sanitize.dicom.private_attributes import (
     PRIVATE,
@@ -25,6 +25,7 @@ from medsanitize.sanitize.dicom.sibling_elements import (
     code_context,
     collect_overlay,
     content_item_exclusion,
+    context_group_goes,
     renumber_reference,
     times_of_date,
     trim_to_sibling_counts,
@@ -57,7 +58,7 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
 from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 
 _CHARSET = 0x00080005
-_NOT_CACHED = COUNTS | DATA | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
+_NOT_CACHED = COUNTS | DATA | CONTEXT_GROUP | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
 """Elements whose result depends on other elements of the data set, so that it must not be cached."""
 _SPACE_PADDED = STRING_VRS - {b"UI"}
 """Text VRs: some writers pad them with null bytes, which only UI allows (PS3.5 6.2)."""
@@ -71,6 +72,7 @@ _REMOVED_UNKNOWN: Piece = (b"", ("X:unknown-attribute",), ())
 _GROUP_LENGTH: Piece = (b"", ("X:group-length",), ())
 _REMOVED_LINK: Piece = (b"", ("X:dangling-reference",), ())
 _WRONG_VR: Piece = (b"", ("X:wrong-vr",), ())
+_REMOVED_CONTEXT: Piece = (b"", ("X:not-a-defined-term",), ())
 
 
 def walk_dataset(
@@ -316,7 +318,7 @@ def _settle(
     rule = walk.book.rule(scope, tag)
     read_as = effective_vr(tag, vr)
     if read_as is None:
-        return _WRONG_VR
+        return _wrong_vr(walk, rule, known[0], tag)
     if read_as == b"SQ":
         return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
     value = raw[len(raw) - (stop - start) :]
@@ -337,6 +339,8 @@ def _settle(
         out_vr, new, why, links = code_value(
             walk.job, tag, read_as, value, *code_context(walk.buf, stop, end, source)
         )
+    elif tag in CONTEXT_GROUP and context_group_goes(walk, scope, stop, end, source):
+        return _REMOVED_CONTEXT
     else:
         dated = walk.shifts_times and tag in times_of_dates()
         walk.job.times = times_of_date(walk, scope, tag, stop, end, source) if dated else ()
@@ -350,6 +354,13 @@ def _settle(
     if unchanged and vr in LONG_VRS and raw[6:8] != b"\0\0":
         unchanged = False  # reserved bytes of the header (PS3.5 7.1.2) must not carry data
     return (raw if unchanged else encode_element(walk.target, tag, out_vr, new)), (why,), links
+
+
+def _wrong_vr(walk: WalkState, rule: Rule, vr: bytes, tag: int) -> Piece:
+    """Remove an element whose VR cannot encode its attribute, or empty it where the IOD requires it."""
+    if rule.type not in ("2", "2C") or rule.action == "X":
+        return _WRONG_VR
+    return encode_element(walk.target, tag, vr, b""), ("Z:wrong-vr",), ()
 
 
 def _undefined(

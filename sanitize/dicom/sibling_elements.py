@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from struct import pack, unpack
 
-from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, SCHEME
+from medsanitize.sanitize.dicom.actions import apply_rule
+from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CONTEXT_IDENTIFIER, SCHEME
 from medsanitize.sanitize.dicom.object_state import Piece
 from medsanitize.sanitize.dicom.overlays import is_plane, overlay_action
 from medsanitize.sanitize.dicom.rules import Scope
@@ -53,6 +54,24 @@ def code_context(buf: Buffer, pos: int, end: int, source: Layout) -> tuple[bytes
         found[tag] = buf[start : start + length]
         pos = start + length
     return found[SCHEME], found[CODE_MEANING]
+
+
+def context_group_goes(walk: WalkState, scope: Scope, pos: int, end: int, source: Layout) -> bool:
+    """Whether the Context Identifier that follows in the item is removed, so that its group is unknown.
+
+    Parameters
+    ----------
+    walk : WalkState
+    scope : Scope
+    pos, end : int
+        End of an attribute of the group, and of the item at the latest.
+    source : Layout
+    """
+    value, _ = _value_ahead(walk, CONTEXT_IDENTIFIER, CONTEXT_IDENTIFIER, pos, end, source)
+    if value is None:
+        return False
+    rule = walk.book.rule(scope, CONTEXT_IDENTIFIER)
+    return apply_rule(walk.job, scope, rule, CONTEXT_IDENTIFIER, b"CS", value)[1] is None
 
 
 def times_of_date(

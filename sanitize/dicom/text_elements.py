@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from medsanitize.policies.tables.coded_concepts import known_code
 from medsanitize.policies.tables.vocabulary import defined_terms
-from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING
+from medsanitize.sanitize.dicom.coded_entries import CODE_MEANING, CONTEXT_IDENTIFIER, is_context_identifier
 from medsanitize.sanitize.dicom.dummies import Outcome, remove_by_type
 from medsanitize.sanitize.dicom.object_state import ObjectState
 from medsanitize.sanitize.dicom.rules import Rule, Scope
@@ -133,6 +133,8 @@ def clean_coded_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value:
     parts = text.split("\\")
     terms = defined_terms().get(tag, frozenset())
     ban = job.subject.ban
+    if tag == CONTEXT_IDENTIFIER and is_context_identifier(text.strip()) and not is_named(text, ban):
+        return vr, value, "K:unchanged", ()
     good = [part.strip() in terms or reduce_to_vocabulary(part, ban) == part for part in parts]
     if all(good):
         return vr, value, "K:unchanged", ()

@@ -67,7 +67,7 @@ def effective_vr(tag: int, written: bytes) -> bytes | None:
         return allowed[0] if allowed[0] != b"NONE" else None
     # A wrong VR of the same encoding is common. Text is read by the VR of the dictionary, so its rules apply.
     first = allowed[0]
-    if first in STRING_VRS and written in STRING_VRS:
+    if first in STRING_VRS and (written in STRING_VRS or written == b"OB"):
         return first
     if NUMBER_SIZES.get(first, 0) and NUMBER_SIZES.get(first) == NUMBER_SIZES.get(written):
         return written

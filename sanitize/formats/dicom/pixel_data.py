@@ -266,6 +266,9 @@ def _encapsulated(
         raise Quarantined("video-metadata", "pixels")
     table, fragments, stop = _fragments(buf, start, end, layout)
     frames = _frames(buf, table, fragments, geometry.frames)
+    # A missing table says nothing, and neither does that of one frame: a wrong one is written again.
+    if table is None or (len(frames) == 1 and table not in (b"", bytes(4))):
+        result.rules.append("C:offset-table")
     if len(frames) > geometry.frames:
         result.rules.append("X:surplus-frames")
         del frames[geometry.frames :]
@@ -321,8 +324,13 @@ def encapsulate(frames: list[list[Piece]], layout: Layout, *, table: bool) -> li
     return [head, first, *pieces, layout.tag.pack(0xFFFE, 0xE0DD, 0)]
 
 
-def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, list[tuple[int, int]], int]:
-    """Return Basic Offset Table, (start, length) of each fragment, and where the element ends."""
+def _fragments(
+    buf: Buffer, pos: int, end: int, layout: Layout
+) -> tuple[bytes | None, list[tuple[int, int]], int]:
+    """Return Basic Offset Table, (start, length) of each fragment, and where the element ends.
+
+    The table is None where the first item is a code stream: some writers leave out the empty table.
+    """
     items: list[tuple[int, int]] = []
     while True:
         if end - pos < 8:
@@ -337,18 +345,22 @@ def _fragments(buf: Buffer, pos: int, end: int, layout: Layout) -> tuple[bytes, 
             raise Quarantined("truncated", "pixels")
         items.append((pos, length))
         pos += length
+    first, size = items[0] if items else (0, 0)
+    if size and buf[first : first + 4].startswith(_CODE_STREAMS):
+        return None, items, pos
     if len(items) < 2:
         raise Quarantined("encapsulated-structure", "pixels")
-    first, size = items[0]
     return buf[first : first + size], items[1:], pos
 
 
-# First bytes of JPEG and JPEG-LS, JPEG 2000, JPEG XL code streams, and JP2 or JPEG XL boxes.
+# First bytes of code streams: JPEG and JPEG-LS, JPEG 2000; no offset table begins with such a large number.
+_CODE_STREAMS = (b"\xff\xd8\xff", b"\xff\x4f\xff\x51")
+# And of JPEG XL code streams, and JP2 or JPEG XL boxes.
 _MAGIC = (b"\xff\xd8", b"\xff\x4f", b"\xff\x0a", b"\0\0\0\x0c")
 
 
 def _frames(
-    buf: Buffer, table: bytes, fragments: list[tuple[int, int]], frames: int
+    buf: Buffer, table: bytes | None, fragments: list[tuple[int, int]], frames: int
 ) -> list[list[tuple[int, int]]]:
     """Group fragments into frames: one each, all in one, by the offset table, or by the start of frames."""
     if len(fragments) == frames:
@@ -356,6 +368,7 @@ def _frames(
     if frames == 1:
         return [fragments]
     base = fragments[0][0] - 8
+    table = table or b""
     starts = {int.from_bytes(table[i : i + 4], "little") for i in range(0, len(table) - 3, 4)}
     grouped: list[list[tuple[int, int]]] = []
     for fragment in fragments:

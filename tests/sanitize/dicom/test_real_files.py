@@ -14,6 +14,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.sanitize.result import Sanitized
 from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset
+from pydicom.encaps import generate_frames, parse_basic_offsets
 
 Release = Callable[..., tuple[Sanitized, bytes, Dataset]]
 Sanitize = Callable[..., tuple[Sanitized, bytes]]
@@ -179,3 +180,113 @@ def test_an_enumerated_value_of_a_required_attribute_stays(
     )
 
     assert release(data_set, policy)[2].AnatomicalOrientationType == "BIPED"
+
+
+def with_kvp(data: bytes, vr: bytes, value: bytes) -> bytes:
+    """CT_small.dcm with another encoding of KVP, which is of Type 2 in CT images."""
+    at = data.index(b"\x18\x00\x60\x00DS", elements(data))
+    stop = at + 8 + int.from_bytes(data[at + 6 : at + 8], "little")
+    long = vr in (b"OB", b"OW", b"SQ")
+    length = b"\0\0" + struct.pack("<L", len(value)) if long else struct.pack("<H", len(value))
+    return data[:at] + data[at : at + 4] + vr + length + value + data[stop:]
+
+
+def test_a_text_in_the_form_of_bytes_is_read_by_the_dictionary(load_bytes: Load, release: Release) -> None:
+    _, _, released = release(with_kvp(load_bytes("CT_small.dcm"), b"OB", b"120 "))
+
+    assert (released["KVP"].VR, released.KVP) == ("DS", 120)
+
+
+@pytest.mark.parametrize(
+    ("vr", "value"), [(b"OB", b"\1\2\3\4"), (b"FD", struct.pack("<d", 120)), (b"SQ", b""), (b"US", b"x\0")]
+)
+def test_what_an_iod_requires_is_emptied_if_its_vr_cannot_be_read(
+    vr: bytes, value: bytes, load_bytes: Load, release: Release
+) -> None:
+    _, _, released = release(with_kvp(load_bytes("CT_small.dcm"), vr, value))
+
+    assert (released["KVP"].VR, released["KVP"].value) == ("DS", None)
+
+
+def with_context_group(data_set: Dataset, identifier: str) -> Dataset:
+    code = Dataset()
+    code.CodeValue, code.CodingSchemeDesignator, code.CodeMeaning = "T-D4000", "SRT", "Abdomen"
+    code.MappingResource, code.ContextGroupVersion = "DCMR", "20020904"
+    code.ContextGroupExtensionFlag, code.ContextIdentifier = "N", identifier
+    data_set.AnatomicRegionSequence = [code]
+    return data_set
+
+
+@pytest.mark.parametrize("identifier", ["29", "4030", "CID 4031", "12325"])
+def test_a_context_group_of_the_standard_is_kept(identifier: str, real: Real, release: Release) -> None:
+    _, _, released = release(with_context_group(real("CT_small.dcm"), identifier))
+
+    assert released.AnatomicRegionSequence[0].ContextIdentifier == identifier
+
+
+@pytest.mark.parametrize("identifier", ["QUIXLEYVANE", "4711081", "CID 99999"])
+def test_an_unknown_context_group_goes_with_what_says_more_of_it(
+    identifier: str, real: Real, release: Release
+) -> None:
+    done, out, released = release(with_context_group(real("CT_small.dcm"), identifier))
+
+    assert {one.keyword for one in released.AnatomicRegionSequence[0]} == {
+        *("CodeValue", "CodingSchemeDesignator", "CodeMeaning")
+    }
+    assert identifier.encode() not in out
+    assert done.record.rules["X:not-a-defined-term"] == 4
+
+
+def test_a_context_group_is_judged_in_every_item(real: Real, release: Release) -> None:
+    data_set = with_context_group(real("CT_small.dcm"), "QUIXLEYVANE")
+    private = data_set.AnatomicRegionSequence[0]
+    public = with_context_group(real("CT_small.dcm"), "4")
+    data_set.AnatomicRegionSequence = [private, public.AnatomicRegionSequence[0]]
+
+    _, _, released = release(data_set)
+
+    assert ["MappingResource" in one for one in released.AnatomicRegionSequence] == [False, True]
+
+
+def encapsulated(data_set: Dataset, items: list[bytes]) -> Dataset:
+    """An object whose encapsulated pixel data consists of these items."""
+    parts = [struct.pack("<HHL", 0xFFFE, 0xE000, len(item)) + item for item in items]
+    data_set.PixelData = b"".join([*parts, struct.pack("<HHL", 0xFFFE, 0xE0DD, 0)])
+    data_set["PixelData"].is_undefined_length = True
+    return data_set
+
+
+def stream_of(data_set: Dataset) -> bytes:
+    frame = next(generate_frames(data_set.PixelData, number_of_frames=1))
+    return frame + b"\0" * (len(frame) % 2)
+
+
+@pytest.mark.parametrize("table", [b"\xff" * 4, b"\1\2\3\4\5\6", bytes(8), struct.pack("<LL", 0, 40)])
+def test_a_corrupt_offset_table_of_one_frame_is_written_again(
+    table: bytes, real: Real, release: Release
+) -> None:
+    data_set = real("JPEG2000.dcm")
+    stream = stream_of(data_set)
+
+    done, _, released = release(encapsulated(data_set, [table, stream]))
+
+    assert parse_basic_offsets(released.PixelData) == [0]
+    assert stream_of(released) == stream_of(release(real("JPEG2000.dcm"))[2])
+    assert done.record.rules["C:offset-table"] == 1
+
+
+def test_a_frame_without_an_offset_table_before_it_is_read(real: Real, release: Release) -> None:
+    data_set = real("JPEG2000.dcm")
+    stream = stream_of(data_set)
+
+    done, _, released = release(encapsulated(data_set, [stream]))
+
+    assert parse_basic_offsets(released.PixelData) == []
+    assert stream_of(released) == stream_of(release(real("JPEG2000.dcm"))[2])
+    assert done.record.rules["C:offset-table"] == 1
+
+
+def test_a_right_offset_table_is_not_named(real: Real, release: Release) -> None:
+    done, _, _ = release(real("JPEG2000.dcm"))
+
+    assert "C:offset-table" not in done.record.rules

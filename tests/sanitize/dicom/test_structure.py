@@ -65,13 +65,13 @@ def test_nesting_beyond_the_limit_is_quarantined_with_its_rule(
     depth: int, nest: Callable[[int], bytes], load_bytes: Load, sanitize: Sanitize
 ) -> None:
     data = before_patient(load_bytes("CT_small.dcm"), nest(depth))
-    start = time.perf_counter()
+    start = time.process_time()
 
     done, out = sanitize(data)
 
     assert rules(done) == ["too-deep"]
     assert out == b""
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("depth", [150, 1000, 50_000])
@@ -146,12 +146,12 @@ def test_an_item_longer_than_its_sequence_is_quarantined(load_bytes: Load, sanit
 
 def test_too_many_elements_are_quarantined_quickly(load_bytes: Load, sanitize: Sanitize) -> None:
     tiny = struct.pack("<HH2sH", 0x0008, 0x1030, b"LO", 0) * 1_000_001
-    start = time.perf_counter()
+    start = time.process_time()
 
     done, _ = sanitize(before_patient(load_bytes("CT_small.dcm"), tiny))
 
     assert rules(done) == ["too-many-elements"]
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_private_creators_count_as_elements(
