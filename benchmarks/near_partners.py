@@ -16,11 +16,11 @@ from medsanitize.federation.near.bounds import own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import limit_of, near_set
 from medsanitize.federation.near.install import SPU
-from medsanitize.federation.near.line import Line
-from medsanitize.federation.near.session import NearLearned, NearSide, answer_near
+from medsanitize.federation.near.session import NearLearned, NearSide
 from medsanitize.federation.near.terms import NearLimits, NearTerms
 from medsanitize.federation.parties.identity import LocalParty
 from medsanitize.federation.transport.https_server import serve
+from medsanitize.pipeline.jobs.near_overlap import answer_with
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.search import VectorSearch
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, Embeddings
@@ -29,37 +29,65 @@ KIND, DIMENSION, SHARED, IMAGES = Modality.RADIOGRAPH, 256, 3, 2
 TERMS = NearTerms(kind=KIND, model="random numbers", reveal="count", contract="")
 LIMITS = NearLimits(smallest=1, largest=1_000_000, runs=1000, days=30)
 BAR, LARGE, LARGE_BAR = 60.0, (1_000, 10_000), 1800.0
+HUGE_PAIRS, YEAR = 1e12, 3.156e7
 
 
 def near_costs(north: LocalParty, south: LocalParty, sizes: Sequence[str]) -> bool:
     """Compare, print, and return whether counts and bars hold."""
-    rows, points, holds = list[list[object]](), list[tuple[int, float]](), True
+    rows, points, holds = list[list[object]](), list[tuple[int, float, float, float]](), True
     for text in sizes:
         asking, answering = (int(one) for one in text.split("x"))
         sides = sides_of(north, south, asking, answering)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), cpu_seconds()
         with serving(sides[1]) as address:
             found = ask_near_over_https(sides[0], address)
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, cpu_seconds() - before
         holds = holds and is_right(sides, found) and (text != "100x1000" or seconds <= BAR)
-        points.append((asking * answering, seconds))
+        points.append((asking * answering, seconds, cpu, float(found.carried)))
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         rows.append(
             [
                 f"{asking:,} x {answering:,}",
                 f"{seconds:.1f}",
-                f"{found.carried / 1e6:.0f}",
+                f"{cpu:.1f}",
+                f"{found.carried / 1e6:.1f}",
                 f"{memory / 1e9:.1f}",
                 found.opened.number,
             ]
         )
-    print(table(["patients", "seconds", "MB", "GB of a process so far", "match"], rows))
-    if len(points) < 3:
-        return holds
-    slope, start = np.polyfit(*zip(*points, strict=True), 1)
-    large = start + slope * LARGE[0] * LARGE[1]
-    print(f"1,000 x 10,000 by a line through these: {large / 60:.1f} minutes")
-    return holds and large <= LARGE_BAR
+    print(table(["patients", "seconds", "CPU s", "MB", "GB of a process so far", "match"], rows))
+    return holds if len(points) < 3 else predicted(points) <= LARGE_BAR and holds
+
+
+def predicted(points: Sequence[tuple[int, float, float, float]]) -> float:
+    """Print the model of cost, how well it fits, and what it predicts; seconds of 1,000 x 10,000."""
+    pairs, seconds, cpu, carried = (np.array(one) for one in zip(*points, strict=True))
+    rows = list[list[object]]()
+    for name, values, year in (("seconds", seconds, True), ("CPU s", cpu, True), ("bytes", carried, False)):
+        slope, start = np.polyfit(pairs, values, 1)
+        at, huge = start + slope * LARGE[0] * LARGE[1], slope * HUGE_PAIRS
+        told = f"{huge / YEAR:.2g} years" if year else f"{huge / 1e12:.0f} TB"
+        rows.append(
+            [name, f"{start:.3g}", f"{slope:.3g}", f"{_missed(pairs, values):.0%}", f"{at:.3g}", told]
+        )
+    head = ["cost", "at the start", "for each pair", "error", "1,000 x 10,000", "1,000,000 x 1,000,000"]
+    print("\nA line through these; its error is that at a size which is left out:\n" + table(head, rows))
+    slope, start = np.polyfit(pairs, seconds, 1)
+    return float(start + slope * LARGE[0] * LARGE[1])
+
+
+def _missed(pairs: Any, values: Any) -> float:
+    found = []
+    for one in range(len(pairs)):
+        line = np.polyfit(np.delete(pairs, one), np.delete(values, one), 1)
+        found.append(abs(np.polyval(line, pairs[one]) / values[one] - 1))
+    return float(max(found))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those of the library that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def sides_of(north: LocalParty, south: LocalParty, asking: int, answering: int) -> tuple[NearSide, NearSide]:
@@ -114,7 +142,7 @@ def is_right(sides: tuple[NearSide, NearSide], found: NearLearned) -> bool:
 def serving(side: NearSide) -> Iterator[str]:
     """Serve near comparisons in a thread; yields the address."""
     told, ends = list[int](), list[Any]()
-    ready = threading.Event()
+    ready, answered = threading.Event(), answer_with(side.party, {side.partner.name: side})
 
     async def served() -> None:
         stop = asyncio.Event()
@@ -127,7 +155,7 @@ def serving(side: NearSide) -> Iterator[str]:
             most_bytes=1 << 26,
             started=lambda port: (told.append(port), ready.set())[0],
             stop=stop,
-            near=lambda line, partner: answer_near({partner.name: side}, partner, side.party, Line(line)),
+            near=answered,
         )
 
     thread = threading.Thread(target=lambda: asyncio.run(served()))

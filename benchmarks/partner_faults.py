@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import signal
@@ -30,9 +31,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from common import fresh, installed, machine, medsanitize, table
@@ -51,12 +52,38 @@ KILL_HEAD = ["killed", "runs", "no verdict", "right", "wrong", "hung", "right ag
 
 @dataclass(slots=True)
 class Pair:
-    """Two hospitals with releases, and the relay between them."""
+    """Two parties, the relay between them, and the counts that the asking one must tell."""
+
+    relay: Relay
+    right: Mapping[str, int]
+    victims: Sequence[str] = ("asking", "answering")
+    server: subprocess.Popen[str] | None = None
+
+    def serve(self) -> None:
+        """Start the answering party, unless it runs."""
+        raise NotImplementedError
+
+    def ask(self) -> subprocess.Popen[str]:
+        """Start the asking party."""
+        raise NotImplementedError
+
+    def target(self, victim: str, process: subprocess.Popen[str]) -> int:
+        """The process to kill; 0 if it is not there any more."""
+        one = process if victim == "asking" else self.server
+        assert one is not None
+        return 0 if one.poll() is not None else one.pid
+
+    def left(self, victim: str) -> str:
+        """What those who were not killed have left behind, in a word; nothing if nothing."""
+        del victim
+        return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Demo(Pair):
+    """The hospitals of the demo, with releases."""
 
     hospitals: TwoHospitals
-    relay: Relay
-    server: subprocess.Popen[str] | None = None
-    told: Counter[str] = field(default_factory=Counter)
 
     def serve(self) -> None:
         """Start the answering party, unless it runs."""
@@ -82,7 +109,7 @@ def started(*arguments: str | Path) -> subprocess.Popen[str]:
 
 
 @contextmanager
-def two_parties(out: Path) -> Iterator[Pair]:
+def two_parties(out: Path) -> Iterator[Demo]:
     """Release two exports, and yield both hospitals with a relay between them."""
     hospitals = prepare_two_hospitals(out / "hospitals", shared=SHARED)
     install_for_both(hospitals, None)
@@ -96,7 +123,7 @@ def two_parties(out: Path) -> Iterator[Pair]:
         one.policy.write_text(f"{text}      runs: 1000\n")
     with hospitals.asking.policy.open("a") as file:
         file.write(f"      address: https://127.0.0.1:{relay.port}\n")
-    pair = Pair(hospitals, relay)
+    pair = Demo(relay, {"pixels": SHARED}, hospitals=hospitals)
     try:
         yield pair
     finally:
@@ -109,7 +136,33 @@ def two_parties(out: Path) -> Iterator[Pair]:
 # -- kills ------------------------------------------------------------------------------------
 
 
-def verdict(process: subprocess.Popen[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """One kill.
+
+    Attributes
+    ----------
+    victim
+        What was killed.
+    told, again
+        What the asking party told by then, and what the same command told afterwards.
+    left
+        What the survivors have left behind.
+    seconds
+        From the kill to the end of the asking party.
+    hit
+        Whether there was a process to kill.
+    """
+
+    victim: str
+    told: str
+    again: str
+    left: str = ""
+    seconds: float = 0.0
+    hit: bool = True
+
+
+def verdict(process: subprocess.Popen[str], right: Mapping[str, int]) -> str:
     """Wait for the asking party; ``right``, ``wrong``, ``none`` (no verdict) or ``hung``."""
     try:
         output, _ = process.communicate(timeout=HUNG)
@@ -122,59 +175,68 @@ def verdict(process: subprocess.Popen[str]) -> str:
             if told.get("result") == "waiting":
                 return "none"
             if "result" in told:
-                return "right" if told.get("counts") == {"pixels": SHARED} else "wrong"
+                return "right" if told.get("counts") == right else "wrong"
     # Without a verdict the exit code must not be one.
     return "wrong" if process.returncode in (0, 1, 3) else "none"
 
 
-def killed_once(pair: Pair, draw: random.Random, most_bytes: int, *, again: bool) -> tuple[str, str, str]:
-    """Kill one side at a random moment; who, what was told by then, and what the same command tells after."""
+def killed_once(pair: Pair, draw: random.Random, most_bytes: int, *, again: bool) -> Killed:
+    """Kill one side at a random moment."""
     pair.serve()
-    victim = draw.choice(("asking", "answering"))
+    victim = draw.choice(pair.victims)
     after, delay = draw.randrange(most_bytes), draw.random() * draw.choice((0.01, 0.1, 1.0))
     pair.relay.forget()
     process = pair.ask()
-    target = process if victim == "asking" else pair.server
-    assert target is not None
     end = time.monotonic() + HUNG
     while pair.relay.passed < after and process.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
     time.sleep(delay)
-    with suppress(ProcessLookupError):
-        target.send_signal(signal.SIGKILL)
-    first = verdict(process)
-    if victim == "answering":
-        target.wait(30)
+    if target := pair.target(victim, process):
+        with suppress(ProcessLookupError):
+            os.kill(target, signal.SIGKILL)
+    began = time.monotonic()
+    first = verdict(process, pair.right)
+    seconds = time.monotonic() - began
+    if victim == "answering" and target and pair.server is not None:
+        pair.server.wait(30)
+    left = pair.left(victim)
     pair.serve()
-    return victim, first, verdict(pair.ask()) if again else "not repeated"
+    return Killed(
+        victim,
+        first,
+        verdict(pair.ask(), pair.right) if again else "not repeated",
+        left,
+        seconds,
+        bool(target),
+    )
 
 
-def kills(pair: Pair, runs: int, every: int, draw: random.Random) -> list[tuple[str, str, str]]:
+def kills(pair: Pair, runs: int, every: int, draw: random.Random) -> list[Killed]:
     """Kill as often as asked; the first run is whole, and measures the number of bytes."""
     pair.serve()
     pair.relay.forget()
-    assert verdict(pair.ask()) == "right"
+    assert verdict(pair.ask(), pair.right) == "right"
     most_bytes, found = pair.relay.passed, []
     for number in range(runs):
         found.append(killed_once(pair, draw, most_bytes, again=number % every == 0))
-        print(number + 1, *found[-1], file=sys.stderr, flush=True)
+        print(number + 1, found[-1], file=sys.stderr, flush=True)
     return found
 
 
-def kill_rows(found: list[tuple[str, str, str]]) -> list[list[object]]:
+def kill_rows(found: list[Killed]) -> list[list[object]]:
     """Rows of the table: kills by side, and what was told."""
     rows: list[list[object]] = []
-    for victim in ("asking", "answering"):
-        mine = [one for one in found if one[0] == victim]
-        first, again = Counter(one[1] for one in mine), Counter(one[2] for one in mine)
+    for victim in sorted({one.victim for one in found}):
+        mine = [one for one in found if one.victim == victim]
+        first, again = Counter(one.told for one in mine), Counter(one.again for one in mine)
         told = [first[name] for name in ("none", "right", "wrong", "hung")]
         wrong = sum(again.values()) - again["right"] - again["not repeated"]
         rows.append([victim, len(mine), *told, again["right"], wrong])
     return rows
 
 
-def folder_killed(pair: Pair, folder: Path, draw: random.Random) -> tuple[str, str, str]:
-    """Kill one of the commands of a comparison by files, and go on; who, and what was told at last."""
+def folder_killed(pair: Demo, folder: Path, draw: random.Random) -> Killed:
+    """Kill one of the commands of a comparison by files, and go on."""
     folder.mkdir()
     asking, answering = pair.hospitals.asking, pair.hospitals.answering
     ask = ["overlap", asking.release, "--with", answering.name, "--policy", asking.policy]
@@ -186,16 +248,16 @@ def folder_killed(pair: Pair, folder: Path, draw: random.Random) -> tuple[str, s
             process = started(*command)
             time.sleep(draw.random() * STARTED)
             process.kill()
-            told = verdict(process) if step % 2 == 0 else "none"
+            told = verdict(process, pair.right) if step % 2 == 0 else "none"
             if told != "none":
-                return ("asking", "answering")[step % 2], told, told
+                return Killed("asking", told, told)
         process = started(*command)
-        last = verdict(process) if step % 2 == 0 else last
+        last = verdict(process, pair.right) if step % 2 == 0 else last
         if step % 2:
             process.communicate(timeout=HUNG)
         if last != "none":
             break
-    return ("asking", "answering")[killed % 2], "none", last
+    return Killed(("asking", "answering")[killed % 2], "none", last)
 
 
 # -- the server's memory ----------------------------------------------------------------------
@@ -207,7 +269,7 @@ def peak_mb(process: subprocess.Popen[str]) -> float:
     return int(found[1]) / 1e3 if found else float("nan")
 
 
-def fuzzed(pair: Pair, out: Path, messages: int, draw: random.Random) -> tuple[list[list[object]], bool]:
+def fuzzed(pair: Demo, out: Path, messages: int, draw: random.Random) -> tuple[list[list[object]], bool]:
     """Fuzz the server, then compare honestly; rows of the table, and whether it failed."""
     if pair.server is not None:
         pair.server.terminate()
@@ -222,7 +284,7 @@ def fuzzed(pair: Pair, out: Path, messages: int, draw: random.Random) -> tuple[l
     told = run(parties, messages, draw)
     crashed = server.poll() is not None
     memory = float("nan") if crashed else peak_mb(server)
-    after = verdict(pair.ask()) if not crashed else "crashed"
+    after = verdict(pair.ask(), pair.right) if not crashed else "crashed"
     bad = crashed or bool(errors) or after != "right" or any(told[name] for name in ("500", "hung"))
     rows: list[list[object]] = [[name, count] for name, count in sorted(told.items())]
     rows += [["lines on stderr", len(errors)], ["peak memory of the server, MB", f"{memory:.0f}"]]
@@ -246,7 +308,7 @@ def main() -> int:
     with two_parties(out) as pair:
         pair.serve()
         pair.relay.forget()
-        failed = verdict(pair.ask()) != "right"
+        failed = verdict(pair.ask(), pair.right) != "right"
         recorded = bytes(pair.relay.recorded)
         forms, size, found = count_found(pair.hospitals, out / "exchange", recorded, medsanitize)
         failed = failed or bool(found)
@@ -255,12 +317,12 @@ def main() -> int:
             rows, bad = fuzzed(pair, out, given.messages, draw)
             failed = failed or bad
             print("\n" + table(["answer to a fuzzed message", "messages"], rows))
-        killed = list[tuple[str, str, str]]()
+        killed = list[Killed]()
         for number in range(given.folder_kills):
             killed.append(folder_killed(pair, out / f"exchange-{number}", draw))
-            print(number + 1, *killed[-1], file=sys.stderr, flush=True)
+            print(number + 1, killed[-1], file=sys.stderr, flush=True)
         if killed:
-            failed = failed or any(one[2] != "right" for one in killed)
+            failed = failed or any(one.again != "right" for one in killed)
             print("\n" + table(KILL_HEAD, kill_rows(killed)))
         if given.kills:
             rows = kill_rows(kills(pair, given.kills, given.again, draw))

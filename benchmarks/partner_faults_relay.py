@@ -13,7 +13,7 @@ class Relay:
     """Passes connections on to a port; nothing of them is decrypted."""
 
     def __init__(self, target: int) -> None:
-        self._target = target
+        self.target = target
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = int(self._listener.getsockname()[1])
         self.passed = 0
@@ -35,7 +35,7 @@ class Relay:
             except OSError:
                 return
             try:
-                other = socket.create_connection(("127.0.0.1", self._target), timeout=600)
+                other = socket.create_connection(("127.0.0.1", self.target), timeout=600)
             except OSError:
                 one.close()
                 continue

@@ -64,6 +64,7 @@ class Partners(Section):
     agreements: Annotated[tuple[Agreement, ...], Field(min_length=1)]
     """What is compared with whom."""
     action: Literal["flag", "fail"] = "fail"
-    """Action of a run if an item is common with a partner that it can reach: ``fail`` publishes nothing."""
+    """Action of a run if an item or, with `near`, patients are common with a partner that it can reach:
+    ``fail`` publishes nothing."""
     listen: Annotated[str, StringConstraints(pattern=LISTEN)] = "127.0.0.1:8443"
     """Address and port of `party serve`."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
+import threading
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import IO, Any
 
@@ -20,6 +22,7 @@ def main() -> None:
     """Answer requests on standard input until it ends."""
     sys.path.insert(0, sys.argv[2])
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     # The libraries log to the standard descriptors.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -35,6 +38,15 @@ def main() -> None:
         except Exception:  # noqa: BLE001  each library has errors of its own
             told, returned = {"error": True}, []
         _write(answers, told, returned)
+
+
+def _end_with_parent(requests: int) -> None:
+    """End this process as soon as nobody can ask it any more: a step can wait for minutes for the partner."""
+    waiting = select.poll()
+    # No event is asked for: the end of the pipe is told all the same.
+    waiting.register(requests, 0)
+    waiting.poll()
+    os._exit(1)
 
 
 def _steps(path: str) -> Any:

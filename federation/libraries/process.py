@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from medsanitize.offline import plain_environment
 from medsanitize.sanitize.child_process import ChildProcess
 
 _READY: Final = b"ready\n"
+# Importing a library takes seconds; one that does not start holds the party up no longer than this.
+_START_SECONDS: Final = 120.0
 _CHILD: Final = Path(__file__).with_name("child.py")
 
 
@@ -87,6 +90,8 @@ def open_library(library: Path, module: str, steps: Path, *, missing: UsageError
     ------
     UsageError
         The library is not installed there, or does not fit this Python.
+    LibraryFailed
+        The process was killed before it was ready, for example for want of memory.
     """
     if not (library / module).is_dir():
         raise missing
@@ -101,8 +106,10 @@ def open_library(library: Path, module: str, steps: Path, *, missing: UsageError
         raise RuntimeError("a process without pipes")
     child = ChildProcess(process, process.stdin, process.stdout)
     try:
-        if child.answers.readline() != _READY:
-            raise missing
+        with child.within(_START_SECONDS):
+            is_ready = child.answers.readline() == _READY
+        if not is_ready:
+            raise LibraryFailed if process.wait() == -signal.SIGKILL else missing
         yield LibraryProcess(child)
     finally:
         child.end()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.errors import EnvironmentFailure, IntegrityError, UsageError
 from medsanitize.federation.messages.sealed import Message
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+_LATER: Final = "Run the same command again later"
 
 
 class Refused(BaseModel):
@@ -26,12 +28,14 @@ class Refusal(Exception):
         super().__init__(reason)
 
 
-def refused_by_partner(message: Message) -> UsageError:
+def refused_by_partner(message: Message) -> UsageError | EnvironmentFailure:
     """Return the error for a partner's refusal; unknown reasons count as malformed."""
     try:
         reason = Refused.model_validate(message.payload).reason
     except ValidationError:
         reason = "malformed"
+    if reason == "busy":
+        return EnvironmentFailure("The partner's server is busy with another comparison", _LATER)
     what, remedy = REASONS.get(reason, REASONS["malformed"])
     return UsageError(f"The partner refuses the comparison. {what}", remedy)
 

@@ -28,7 +28,7 @@ _SIGNED_FOR: Final = b"medsanitize signed message 1\n"
 _LENGTH: Final = struct.Struct(">I")
 _SIGNATURE_BYTES: Final = 64
 # A header with the digests of a session; no part is in it.
-_MOST_HEADER_BYTES: Final = 65_536
+_MOST_HEADER_BYTES: Final = 1 << 18
 _SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]

@@ -24,10 +24,12 @@ _OPEN, _DATA, _CLOSE = b"\x01", b"\x02", b"\x03"
 _STREAM: Final = struct.Struct(">cI")
 _CHUNK: Final = 1 << 17
 _MOST_STREAMS: Final = 32
-_MOST_SEALED: Final = 16
+_MOST_SEALED: Final = 2
 # The partner's process may start later than this one.
 _CONNECT_SECONDS: Final = 120.0
 _RETRY_SECONDS: Final = 0.1
+# A partner that reads nothing for so long has died, or holds this party up.
+_SEND_SECONDS: Final = 120.0
 
 
 class LineEnded(Exception):
@@ -131,16 +133,17 @@ class Line:
             for task in self._tasks:
                 task.cancel()
             for writer in self._opened:
-                writer.close()
-                with suppress(OSError):
-                    await writer.wait_closed()
+                # What is not written yet may have no reader any more.
+                writer.transport.abort()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._writers.clear()
 
     async def _send(self, frame: bytes) -> None:
         try:
-            await self._connection.send_bytes(frame, compress=0)
+            async with asyncio.timeout(_SEND_SECONDS):
+                await self._connection.send_bytes(frame, compress=0)
         except (OSError, RuntimeError):
+            self.ended.set()
             raise LineEnded from None
         self.carried += len(frame)
 

@@ -52,6 +52,7 @@ from medsanitize.federation.private_overlap.terms import Empty, Receipt
 from pydantic import ValidationError
 
 # A partner that waits longer holds the server up, which makes one comparison at a time.
+_HELLO_SECONDS: Final = 20.0
 _REPLY_SECONDS: Final = 120.0
 _SIGNED_FOR: Final = b"medsanitize near transcript 1"
 
@@ -165,7 +166,7 @@ async def _opened(side: NearSide, talk: _Talk, plan: NearPlan) -> Opened:
 
 
 async def answer_near(
-    sides: Mapping[str, NearSide], partner: Identity, party: LocalParty, line: Line
+    sides: Mapping[str, NearSide], partner: Identity, party: LocalParty, line: Line, slot: asyncio.Lock
 ) -> None:
     """Answer a partner at the other end of a connection; nothing is learned but what it states.
 
@@ -179,16 +180,19 @@ async def answer_near(
         This party.
     line : Line
         The connection.
+    slot : Lock
+        Held by the one comparison that this party makes: it takes a core and more than a gigabyte. A partner
+        that has not paid does not hold it.
     """
     reading = asyncio.create_task(line.read())
     try:
-        sealed = await line.receive(_REPLY_SECONDS)
+        sealed = await line.receive(_HELLO_SECONDS)
         _, hello = open_sealed(party, {partner.name: partner}, sealed)
         prints = partner.fingerprint, party.identity.fingerprint
         talk = _Talk(party, partner, line, hello.session, *prints)
         talk.messages.append(digest_of(sealed))
         try:
-            await _answered(talk, sides.get(partner.name), hello)
+            await _answered(talk, sides.get(partner.name), hello, slot)
         except ValidationError:
             await talk.say("refusal", Refused(reason="malformed").model_dump())
         except Refusal as refused:
@@ -202,7 +206,7 @@ async def answer_near(
             await reading
 
 
-async def _answered(talk: _Talk, side: NearSide | None, message: Message) -> None:
+async def _answered(talk: _Talk, side: NearSide | None, message: Message, slot: asyncio.Lock) -> None:
     if message.protocol != PROTOCOL:
         raise Refusal("other-version")
     if (message.kind, message.number, message.previous) != ("near-hello", 1, None) or message.parts:
@@ -210,9 +214,16 @@ async def _answered(talk: _Talk, side: NearSide | None, message: Message) -> Non
     hello = NearHello.model_validate(message.payload)
     if side is None or hello.terms != side.terms:
         raise Refusal("other-terms")
-    count = len(side.own.vectors)
-    if reason := side.limits.check(hello.patients, count):
+    if reason := side.limits.check(hello.patients, len(side.own.vectors)):
         raise Refusal(reason)
+    if slot.locked():
+        raise Refusal("busy")
+    async with slot:
+        await _compared(talk, side, hello)
+
+
+async def _compared(talk: _Talk, side: NearSide, hello: NearHello) -> None:
+    count = len(side.own.vectors)
     distance = side.calibration.distance
     agreed = agreed_distance(hello.distance, distance)
     bound = side.calibration.bound(agreed, side.own.left_out)

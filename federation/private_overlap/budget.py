@@ -35,7 +35,7 @@ class Query:
     partner
         Fingerprint of the partner.
     session
-        Its session; a session is paid for once.
+        Its session; a session is paid for once, in one direction and for one set of items.
     role
         Whether this party asked or answered.
     own, other
@@ -82,7 +82,9 @@ def pay(
     moment = time.time() if now is None else now
     with _locked(folder) as file:
         paid = list(_rows(file))
-        if (query.partner, query.session) in {(one.partner, one.session) for one in paid}:
+        # A partner knows the sessions that it has answered, and chooses its own: the same name asked the
+        # other way, or for something else, is another comparison.
+        if any(one.is_of(query) for one in paid):
             return not once
         # A clock that was set back must not make room: entries of the future count as well.
         if sum(one.partner == query.partner and one.time > moment - days * _DAY for one in paid) >= runs:
@@ -129,13 +131,26 @@ class _Paid:
     partner: str
     session: str
     time: float
+    role: str
+    compared: frozenset[str]
+
+    def is_of(self, query: Query) -> bool:
+        """Whether it paid for this comparison."""
+        asked = query.partner, query.session, query.role, frozenset[str](query.own)
+        return (self.partner, self.session, self.role, self.compared) == asked
 
 
 def _rows(file: int) -> Iterator[_Paid]:
     for line in os.pread(file, os.fstat(file).st_size, 0).splitlines():
         try:
             row = json.loads(line)
-            yield _Paid(str(row["partner"]), str(row["session"]), float(row["time"]))
+            yield _Paid(
+                str(row["partner"]),
+                str(row["session"]),
+                float(row["time"]),
+                str(row["role"]),
+                frozenset(map(str, row["own"])),
+            )
         except (ValueError, KeyError, TypeError):
             raise IntegrityError(
                 f"The record of comparisons with partners ({QUERIES}) is damaged",

@@ -19,6 +19,8 @@ PATH: Final = "/message"
 NEAR_PATH: Final = "/near"
 # Seconds between signs of life on the connection of a near comparison.
 NEAR_HEARTBEAT: Final = 60.0
+# Longest message to the answering party of a near comparison: pieces of 128 KiB, and sealed ones of less.
+NEAR_MOST_BYTES: Final = 1 << 18
 CONTENT_TYPE: Final = "application/octet-stream"
 _PORT: Final = 8443
 # The partner blinds both sets before it answers; see `psi.process`. From connection to the last byte.

@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.errors import EnvironmentFailure, MedsanitizeError
 from medsanitize.federation.messages.sealed import InvalidMessage
 from medsanitize.federation.parties.identity import Identity, LocalParty
-from medsanitize.federation.transport.https_client import CONTENT_TYPE, NEAR_HEARTBEAT, NEAR_PATH, PATH
+from medsanitize.federation.transport.https_client import (
+    CONTENT_TYPE,
+    NEAR_HEARTBEAT,
+    NEAR_MOST_BYTES,
+    NEAR_PATH,
+    PATH,
+)
 from medsanitize.federation.transport.tls import server_context
 
 if TYPE_CHECKING:
@@ -47,7 +53,6 @@ class _Serving:
     answer: Answer
     most_bytes: int
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
-    comparing: asyncio.Lock = field(default_factory=asyncio.Lock)
     arrived: dict[str, deque[float]] = field(default_factory=dict)
     reading: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
     connections: int = 0
@@ -204,7 +209,7 @@ async def _handle(serving: _Serving, request: web.Request) -> web.Response:
 
 
 async def _compare(serving: _Serving, near: Near, request: web.Request) -> web.StreamResponse:
-    """Hold a near comparison: one at a time, as it takes a core and more than a gigabyte."""
+    """Give the connection of a near comparison to who holds it."""
     from aiohttp import web
 
     partner = _partner_of(serving, request)
@@ -212,16 +217,11 @@ async def _compare(serving: _Serving, near: Near, request: web.Request) -> web.S
         return web.Response(status=403)
     if not _is_within_rate(serving, partner.fingerprint):
         return web.Response(status=429)
-    if serving.comparing.locked():
-        return web.Response(status=503)
-    async with serving.comparing:
-        connection = web.WebSocketResponse(
-            heartbeat=NEAR_HEARTBEAT, max_msg_size=serving.most_bytes, compress=False
-        )
-        await connection.prepare(request)
-        if request.transport is not None:
-            _has_arrived(serving, request.transport)
-        await near(connection, partner)
+    connection = web.WebSocketResponse(heartbeat=NEAR_HEARTBEAT, max_msg_size=NEAR_MOST_BYTES, compress=False)
+    await connection.prepare(request)
+    if request.transport is not None:
+        _has_arrived(serving, request.transport)
+    await near(connection, partner)
     return connection
 
 

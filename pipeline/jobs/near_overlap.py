@@ -1,143 +1,31 @@
-"""Near comparisons with partners: the embeddings of a release, and both ends of the comparison."""
+"""Near comparisons that partners ask for: what the server of a party does with a connection."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from medsanitize.errors import UsageError
-from medsanitize.federation.near.bounds import own_calibration
-from medsanitize.federation.near.client import ask_near_over_https
-from medsanitize.federation.near.embeddings import near_set
-from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.line import Line
-from medsanitize.federation.near.process import require_spu
-from medsanitize.federation.near.session import NearLearned, NearSide, answer_near
-from medsanitize.federation.near.terms import NearTerms, near_limits
-from medsanitize.federation.near.verdict import NearVerdict, conclude_near
+from medsanitize.federation.near.session import NearSide, answer_near
 from medsanitize.federation.parties.identity import Identity, LocalParty
-from medsanitize.pipeline.engines.base import LocalEngine
-from medsanitize.pipeline.engines.fingerprint_workers import FingerprintWorkers, fingerprint_in_workers
-from medsanitize.pipeline.runtime.machine import usable_cores
-from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.policies.partners import Agreement, Partners
-from medsanitize.progress import Cancellation, NoProgress, Progress
-from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.pipeline.stages.near_comparison import embed_once, near_side
+from medsanitize.policies.partners import Partners
+from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release
-from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, fingerprint_dataset
-from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
-from medsanitize.verifiers.reid.overlap.overlap import iter_fingerprints
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-
-@dataclass(frozen=True, slots=True)
-class NearResult:
-    """The result of a near comparison.
-
-    Attributes
-    ----------
-    verdict
-        Verdict and statement.
-    learned
-        What was opened, and the bounds of both parties.
-    patients
-        Own patients who match, where both policies reveal them; contains PHI.
-    """
-
-    verdict: NearVerdict
-    learned: NearLearned
-    patients: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result without patients."""
-        learned = self.learned
-        return {
-            "result": self.verdict.result,
-            "sentence": self.verdict.sentence,
-            "statement": self.verdict.statement,
-            "number": learned.opened.number,
-            "patients": list(learned.sizes),
-            "distance": learned.distance,
-            "miss": self.verdict.miss,
-            "max_shared_patients": self.verdict.max_shared_patients,
-            "bounds": [one.model_dump() for one in learned.bounds],
-            "session": learned.session,
-        }
-
-
-Embed = Callable[[Modality, ModelPaths], DatasetFingerprint]
-"""Embeds the images of one kind of the release."""
-
-
-def embed_once(release: Path, progress: Progress) -> Embed:
-    """Return what embeds a release, once for each kind and model however many partners ask."""
-    return cache(partial(_embedded, release, progress))
-
-
-def near_side(party: LocalParty, partner: Identity, agreement: Agreement, embed: Embed) -> NearSide:
-    """Embed the images of a release, and calibrate on them.
-
-    Parameters
-    ----------
-    party, partner : LocalParty, Identity
-        Both ends.
-    agreement : Agreement
-        The agreement of both, with a near comparison.
-    embed : callable
-        See `embed_once`.
-
-    Raises
-    ------
-    UsageError
-        The agreement has no near comparison, its kind is unknown, a library is missing, or the release has
-        no images of the kind or no two patients who are known apart.
-    IntegrityError
-        A model or a manifest was changed.
-    """
-    near = agreement.near
-    if near is None:
-        raise UsageError("The agreement has no near comparison", "Write near in both policies")
-    for extra in ("party", "verify"):
-        check_extra(extra)
-    library = SPU.of(party.folder)
-    require_spu(library)
-    try:
-        kind = Modality(near.kind)
-    except ValueError:
-        raise UsageError(
-            "The kind of a near comparison is not known", "Name a kind of image such as radiograph or mr-head"
-        ) from None
-    paths = ModelPaths((near.model,) if near.model is not None else ())
-    models = open_models(paths)
-    seen = embed(kind, paths)
-    own = near_set(seen, kind)
-    calibration = own_calibration(seen, kind, models.distances.get(kind), own.dimension)
-    terms = NearTerms(
-        kind=kind, model=models.retrieval[kind].digest, reveal=near.reveal, contract=agreement.contract
-    )
-    return NearSide(party, partner, terms, near_limits(agreement), own, calibration, library)
-
-
-def ask_partner_near(side: NearSide, address: str) -> NearResult:
-    """Ask a partner's server; see `ask_near_over_https`."""
-    learned = ask_near_over_https(side, address)
-    verdict = conclude_near(
-        side.partner.name, side.terms.reveal, learned.opened, learned.sizes, learned.bounds
-    )
-    matching = zip(side.own.patients, learned.opened.patients, strict=False)
-    return NearResult(verdict, learned, tuple(sorted(name for name, matches in matching if matches)))
 
 
 def near_sides(
     party: LocalParty, partners: Mapping[str, Identity], section: Partners, release: Path
 ) -> dict[str, NearSide]:
     """Prepare the near comparisons of each partner whose agreement has one."""
-    embed = embed_once(release, NoProgress())
+    images = partial(dataset_from_release, release, "The release")
+    embed = embed_once(images, NoProgress(), Cancellation())
     return {
         one.partner: near_side(party, partners[one.partner], one, embed)
         for one in section.agreements
@@ -149,16 +37,9 @@ def answer_with(
     party: LocalParty, sides: Mapping[str, NearSide]
 ) -> Callable[[web.WebSocketResponse, Identity], Awaitable[None]]:
     """Return what the server does with a connection for a near comparison."""
+    slot = asyncio.Lock()
 
     async def answered(connection: web.WebSocketResponse, partner: Identity) -> None:
-        await answer_near(sides, partner, party, Line(connection))
+        await answer_near(sides, partner, party, Line(connection), slot)
 
     return answered
-
-
-def _embedded(release: Path, progress: Progress, kind: Modality, paths: ModelPaths) -> DatasetFingerprint:
-    dataset = dataset_from_release(release, "The release").of_kind(kind)
-    with LocalEngine(FingerprintWorkers(paths), usable_cores(), Cancellation()) as engine:
-        progress.stage("looking", len(dataset.images))
-        visit = partial(fingerprint_in_workers, engine, progress)
-        return fingerprint_dataset(dataset, iter_fingerprints(dataset, visit))

@@ -22,31 +22,31 @@ from medsanitize.federation.psi.install import PSI
 from medsanitize.federation.transport.exchange import ask_by_folder, ask_over_https
 from medsanitize.federation.transport.folder import message_path, messages_for, put_message, read_message
 from medsanitize.pipeline.jobs.export_ledger import open_for_reading
-from medsanitize.pipeline.jobs.near_overlap import (
-    Embed,
-    NearResult,
-    answer_with,
-    ask_partner_near,
-    embed_once,
-    near_side,
-    near_sides,
-)
+from medsanitize.pipeline.jobs.near_overlap import answer_with, near_sides
 from medsanitize.pipeline.jobs.private_csv import write_private_csv
 from medsanitize.pipeline.runtime.result import describe_error, exit_code
 from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages.near_comparison import (
+    Embed,
+    NearResult,
+    ask_partner_near,
+    embed_once,
+    near_side,
+)
 from medsanitize.pipeline.stages.source_digests import digests_of_sources
 from medsanitize.pipeline.state.sanitized import links
 from medsanitize.policies.model import Policy
 from medsanitize.policies.partners import Agreement, Partners
+from medsanitize.progress import Cancellation
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.manifest import read_rows
-from medsanitize.verifiers.reid.overlap.dataset import is_release
+from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release, is_release
 
 if TYPE_CHECKING:
     import asyncio
 
     from medsanitize.federation.transport.https_server import Near
-    from medsanitize.progress import Cancellation, Progress
+    from medsanitize.progress import Progress
 
 COMMON: Final = "common.csv"
 Files = Mapping[bytes, Sequence[str]]
@@ -138,7 +138,7 @@ def ask_partners(
     if not is_release(release):
         raise UsageError("There is no release at this path", "Name the folder that contains RELEASE.json")
     # Source files are read and images embedded once for all partners.
-    files, embed, rows = cache(partial(_files_of, policy)), embed_once(release, progress), []
+    files, embed, rows = cache(partial(_files_of, policy)), _embed(release, progress, cancellation), []
     for one in {each.partner: each for each in chosen}.values():
         cancellation.check()
         own = None if output is None else output / one.partner
@@ -193,7 +193,7 @@ def ask_partner(
         release,
         agreement,
         partial(_files_of, policy),
-        embed_once(release, progress),
+        _embed(release, progress, Cancellation()),
         offline=offline,
         output=output,
         progress=progress,
@@ -315,7 +315,8 @@ def serve_partners(
         lambda sealed, carrier: answer(party, offer, sealed, carrier=carrier),
         prepared,
         started,
-        near=answer_with(party, sides) if sides else None,
+        # Also without an agreement: what a partner is told does not depend on the agreements of others.
+        near=answer_with(party, sides),
     )
 
 
@@ -410,6 +411,10 @@ def partners_of(policy: Policy) -> Partners:
 
 
 # -- the asking party -------------------------------------------------------------------------
+
+
+def _embed(release: Path, progress: Progress, cancellation: Cancellation) -> Embed:
+    return embed_once(partial(dataset_from_release, release, "The release"), progress, cancellation)
 
 
 def _agreement(section: Partners, partner: str) -> Agreement:

@@ -91,11 +91,23 @@ class OverlapResult:
 
 @dataclass(frozen=True, slots=True)
 class AskedPartner:
-    """The answer of one partner: its name, the number of common items, and the session of the transcript."""
+    """The answers of one partner.
+
+    Attributes
+    ----------
+    name
+        Name of the partner.
+    common, session
+        The number of common items, and the session of the transcript.
+    near, near_session
+        The result of the comparison of other images, and its session; empty without one.
+    """
 
     name: str
     common: int
     session: str
+    near: str = ""
+    near_session: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from medsanitize.errors import IntegrityError
@@ -23,6 +25,16 @@ def test_a_partner_is_answered_as_often_as_agreed_and_not_more(tmp_path: Path) -
 def test_the_same_session_is_paid_for_once(tmp_path: Path) -> None:
     paid = [pay(tmp_path, query(7), runs=1, days=30, now=1000.0) for _ in range(3)]
     assert paid == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"role": "asked"}, {"own": {"near": 50}}], ids=["the other way", "for other items"]
+)
+def test_the_name_of_a_session_that_was_paid_for_buys_no_other_comparison(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    pay(tmp_path, query(7), runs=1, days=30, now=1000.0)
+    assert not pay(tmp_path, replace(query(7), **changes), runs=1, days=30, now=1000.0)
 
 
 def test_partners_have_budgets_of_their_own(tmp_path: Path) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from aiohttp import ClientSession
 from medsanitize.errors import EnvironmentFailure, UsageError
+from medsanitize.federation.messages.sealed import InvalidMessage, Message, open_sealed
 from medsanitize.federation.messages.transcript import TRANSCRIPTS
-from medsanitize.federation.near.bounds import own_calibration
+from medsanitize.federation.near.bounds import NearBound, own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import SCALE, near_set
 from medsanitize.federation.near.line import Line
@@ -24,8 +28,10 @@ from medsanitize.federation.near.terms import NearLimits, NearTerms
 from medsanitize.federation.near.verdict import conclude_near
 from medsanitize.federation.parties.identity import IDENTITY, Identity, LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
-from medsanitize.federation.private_overlap.budget import QUERIES
+from medsanitize.federation.private_overlap.budget import QUERIES, spent
+from medsanitize.federation.transport.https_client import NEAR_PATH
 from medsanitize.federation.transport.https_server import serve
+from medsanitize.federation.transport.tls import client_context
 from medsanitize.verifiers.reid.images.image import Modality
 
 from tests.helpers.near import fingerprint
@@ -64,9 +70,25 @@ class Recorded(Line):
     """A line that keeps what both processes of the library send to each other, before TLS."""
 
     kept: ClassVar[list[bytes]] = []
+    sent: ClassVar[list[bytes]] = []
+    folders: ClassVar[list[Path]] = []
+    modes: ClassVar[list[int]] = []
+
+    def sockets(
+        self, folder: Path, *, first: int, most_bytes: int
+    ) -> AbstractAsyncContextManager[tuple[Path, Path]]:
+        self.folders.append(folder)
+        self.modes.append(folder.stat().st_mode & 0o777)
+        return super().sockets(folder, first=first, most_bytes=most_bytes)
+
+    async def receive(self, seconds: float) -> bytes:
+        sealed = await super().receive(seconds)
+        self.kept.append(b"\0" + sealed)
+        return sealed
 
     async def _send(self, frame: bytes) -> None:
         self.kept.append(frame)
+        self.sent.append(frame)
         await super()._send(frame)
 
     async def _streamed(self, frame: bytes) -> None:
@@ -76,10 +98,16 @@ class Recorded(Line):
 
 @contextmanager
 def serving(
-    party: LocalParty, partner: Identity, answers: Mapping[str, NearSide], line: type[Line] = Line
+    party: LocalParty,
+    partner: Identity,
+    answers: Mapping[str, NearSide],
+    line: type[Line] = Line,
+    *,
+    busy: bool = False,
 ) -> Iterator[str]:
     """Serve near comparisons in a thread; yields the address."""
     ports, ready, ends = list[int](), threading.Event(), list[Any]()
+    slot = asyncio.Lock()
 
     def started(port: int) -> None:
         ports.append(port)
@@ -87,6 +115,8 @@ def serving(
 
     async def served() -> None:
         stop = asyncio.Event()
+        if busy:
+            await slot.acquire()
         ends.extend([asyncio.get_running_loop(), stop])
         await serve(
             party,
@@ -96,7 +126,7 @@ def serving(
             most_bytes=1 << 20,
             started=started,
             stop=stop,
-            near=lambda connection, other: answer_near(answers, other, party, line(connection)),
+            near=lambda connection, other: answer_near(answers, other, party, line(connection), slot),
         )
 
     thread = threading.Thread(target=lambda: asyncio.run(served()))
@@ -107,6 +137,21 @@ def serving(
     finally:
         ends[0].call_soon_threadsafe(ends[1].set)
         thread.join(60)
+
+
+def told_in(sides: tuple[NearSide, NearSide], frames: list[bytes]) -> Iterator[Message]:
+    """The sealed messages as their recipients read them."""
+    for frame in frames:
+        for side in sides:
+            with suppress(InvalidMessage):
+                if frame[:1] == b"\0":
+                    yield open_sealed(side.party, {"": side.partner}, frame[1:])[1]
+
+
+def flat(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The names of facts, without those of groups."""
+    for name, value in facts.items():
+        yield from flat(value) if isinstance(value, dict) else (name,)
 
 
 def forms(sides: tuple[NearSide, NearSide]) -> Iterator[tuple[int, bytes]]:
@@ -129,11 +174,52 @@ def test_the_asking_party_learns_how_many_patients_match(sides: tuple[NearSide, 
     assert transcripts[0].read_bytes() == transcripts[1].read_bytes()
     told = json.loads(transcripts[0].read_text())
     assert (len(told["signatures"]), told["bounds"][0]["patients"]) == (2, 70)
+    # Every fact that either party states: nothing about the result, and nothing of a single patient.
+    bound = set(NearBound.model_fields)
+    assert {one.kind: set(flat(one.payload)) for one in told_in(sides, Recorded.kept)} == {
+        "near-hello": {"distance", "patients", "kind", "model", "reveal", "contract"},
+        # The number of patients, once as such, and those behind the bound.
+        "near-reply": {"distance", "patients"} | bound,
+        "near-start": bound,
+        "near-share": set(),
+        "near-receipt": {"signature"},
+        "near-receipt-reply": {"signature"},
+    }
+    assert (Recorded.modes[-1], Recorded.folders[-1].exists()) == (0o700, False)
     exchanged = b"".join(Recorded.kept)
     assert len(exchanged) > 1_000_000
     assert [place for place, form in forms(sides) if form in exchanged] == []
     budgets = [(one.party.folder / QUERIES).read_text().count("\n") for one in sides]
     assert budgets == [1, 1]
+
+
+def traffic(sides: tuple[NearSide, NearSide]) -> tuple[int, dict[int, int]]:
+    """Compare, and return the count, and how often the partner's process sends messages of which size."""
+    north, south = sides
+    Recorded.sent.clear()
+    with serving(south.party, north.party.identity, {"north": south}, Recorded) as address:
+        found = ask_near_over_https(north, address).opened.number
+    sent = b"".join(frame[5:] for frame in Recorded.sent if frame[:5] == b"\2\0\0\0\1")
+    sizes, place = Counter[int](), 0
+    while place < len(sent):
+        # The library's protocol: a tag, the length, and that of the description within it.
+        tag, length, described = struct.unpack_from(">4sII", sent, place)
+        assert tag == b"PRPC"
+        # Ciphertexts are compressed: some bytes more or less, at random.
+        sizes[(length - described) >> 10] += 1
+        place += 12 + length
+    return found, dict(sizes)
+
+
+@pytest.mark.slow
+def test_number_and_sizes_of_messages_do_not_tell_the_result(sides: tuple[NearSide, NearSide]) -> None:
+    few = tuple(replace(one, own=replace(one.own, vectors=one.own.vectors[:12])) for one in sides)
+    north, south = few
+    same = replace(south, own=replace(south.own, vectors=north.own.vectors))
+    other = replace(south, own=replace(south.own, vectors=-north.own.vectors))
+    everybody, nobody = traffic((north, same)), traffic((north, other))
+    assert (everybody[0], nobody[0]) == (12, 0)
+    assert everybody[1] == nobody[1]
 
 
 @pytest.mark.slow
@@ -170,6 +256,8 @@ def test_a_partner_refuses_what_its_policy_does_not_say(
     ):
         ask_near_over_https(north, address)
     assert not list((south.party.folder / TRANSCRIPTS).glob("*"))
+    # A refusal tells its reason, and costs nothing.
+    assert not spent(south.party.folder, north.party.identity.fingerprint, days=30)
 
 
 def test_a_partner_without_agreement_is_refused(sides: tuple[NearSide, NearSide]) -> None:
@@ -203,6 +291,41 @@ def test_a_partner_that_leaves_after_the_stated_bounds_has_used_the_budget(
     ):
         ask_near_over_https(leaving, address)
     assert (south.party.folder / QUERIES).read_text().count("\n") == 1
+
+
+def test_a_server_that_is_busy_says_so_and_nothing_is_paid(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    with (
+        serving(south.party, north.party.identity, {"north": south}, busy=True) as address,
+        pytest.raises(EnvironmentFailure, match="busy with another comparison"),
+    ):
+        ask_near_over_https(north, address)
+    assert not any((one.party.folder / QUERIES).exists() for one in sides)
+
+
+def test_a_busy_server_tells_no_one_but_partners_with_these_terms(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    other = replace(south, terms=TERMS.model_copy(update={"reveal": "bit"}))
+    with (
+        serving(south.party, north.party.identity, {"north": other}, busy=True) as address,
+        pytest.raises(UsageError, match="Both policies must name"),
+    ):
+        ask_near_over_https(north, address)
+
+
+def test_a_partner_that_says_nothing_keeps_no_other_one_waiting(sides: tuple[NearSide, NearSide]) -> None:
+    north, south = sides
+    leaving = replace(north, limits=replace(LIMITS, largest=80))
+
+    async def idle(address: str) -> None:
+        context = client_context(north.party, south.party.identity)
+        async with ClientSession() as http, http.ws_connect(f"{address}{NEAR_PATH}", ssl=context):
+            # The other one is answered: it leaves because of its own limits.
+            with pytest.raises(UsageError, match="larger than the limit"):
+                await asyncio.to_thread(ask_near_over_https, leaving, address)
+
+    with serving(south.party, north.party.identity, {"north": south}) as address:
+        asyncio.run(idle(address))
 
 
 def test_bounds_are_those_of_each_partys_own_images(sides: tuple[NearSide, NearSide]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,8 +94,13 @@ def dataset_from_release(release: Path, title: str) -> Dataset:
     IntegrityError
         If the manifest is damaged.
     """
+    return dataset_of_rows(read_rows(release), release, title)
+
+
+def dataset_of_rows(rows: Iterable[ObjectRow], release: Path, title: str) -> Dataset:
+    """Return the objects of a manifest as a dataset, in a release that may not be published yet."""
     images = []
-    for row in read_rows(release):
+    for row in rows:
         main = release / layout.require_safe(row.path)
         expected_sha256: tuple[str, ...] = (row.sha256,)
         parts: tuple[Path, ...] = ()
