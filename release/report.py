@@ -181,7 +181,7 @@ def _bounds(made: SyntheticSummary | None) -> list[tuple[str, str]]:
     if made.copy_rate is not None:
         rows.append(("Copies of training images, of all generated images", f"{made.copy_rate:.3%}"))
     if made.residual is not None:
-        rows.append(("Copies of training images, after matches are removed", f"{made.residual:.2e}"))
+        rows.append(("Copies of training images, after matches are removed", f"{made.residual:.4%}"))
     return rows
 
 

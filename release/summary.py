@@ -302,6 +302,6 @@ def _bounds(made: SyntheticSummary) -> str:
     if made.copy_rate is None or made.residual is None:
         return sentence
     return (
-        f"{sentence}, at most {made.copy_rate:.3%} are copies, and at most {made.residual:.2e}"
+        f"{sentence}, at most {made.copy_rate:.3%} are copies, and at most {made.residual:.4%}"
         " after matches are removed"
     )

@@ -249,9 +249,9 @@ def _targets(rules: AuditStage, state: State, subkeys: SubKeys) -> Iterator[Targ
                 subject = _subject(rules, state, subkeys, patient, study, one.names[0])
             slide, parts = None, tuple[FilePart, ...]()
             if one.kind == "raster":
-                parts = open_record(state, "released", one.names, one.payload).parts
+                parts = open_record(state.seal, "released", one.names, one.payload).parts
             elif one.kind == "slide":
-                record = open_record(state, "released", one.names, one.payload)
+                record = open_record(state.seal, "released", one.names, one.payload)
                 paths = open_paths(state.seal, one.source)
                 slide = SlideTarget(record.slide, record.parts, paths, one.stamp) if record.slide else None
             yield Target(one.id, one.path, one.sha256.hex(), one.native, subject, slide, parts)

@@ -63,7 +63,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
     synthetic, overlap = SYNTHETIC.load(state), OVERLAP.load(state)
     registry = REGISTRY.load(state) or RegistryResult()
     for row in released_objects(state):
-        record = open_record(state, "released", row.names, row.payload)
+        record = open_record(state.seal, "released", row.names, row.payload)
         found = set(row.flags.split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(

@@ -192,7 +192,7 @@ def _compare_all(
 
 def _targets(state: State, objects: Iterable[ObjectToValidate]) -> Iterator[Target]:
     for one in objects:
-        record = open_record(state, "released", one.names[:4], one.payload)
+        record = open_record(state.seal, "released", one.names[:4], one.payload)
         yield Target(
             one.id,
             record.sop_class,

@@ -39,9 +39,9 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
     return seal.close(json.dumps(facts).encode(), b"record")
 
 
-def open_record(state: State, outcome: str, names: Sequence[str | None], payload: bytes) -> ObjectRecord:
+def open_record(seal: Seal, outcome: str, names: Sequence[str | None], payload: bytes) -> ObjectRecord:
     """Restore a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
-    facts: list[Any] = json.loads(state.seal.open(payload, b"record"))
+    facts: list[Any] = json.loads(seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
     pixels, regions, faces, slide, parts, (before, after) = facts
     patient, study, series, instance = (name or "" for name in names)

@@ -63,7 +63,7 @@ def originals(state: State) -> Iterator[Original]:
     ).fetchall():
         after = page[-1][0]
         for number, patient, flags, source, payload in page:
-            record = open_record(state, "released", (patient, "", "", ""), payload)
+            record = open_record(state.seal, "released", (patient, "", "", ""), payload)
             yield Original(number, patient, bool(flags), open_paths(state.seal, source), record)
 
 

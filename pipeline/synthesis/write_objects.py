@@ -16,10 +16,13 @@ from medsanitize.pipeline.synthesis.draw import SampleRequest, generate_pixels
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
+from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import CheckResult, FilePart, ObjectRecord, Outcome
 
 if TYPE_CHECKING:
+    import numpy as np
     from medsanitize.generators.export.provenance import SyntheticProvenance
+    from numpy.typing import NDArray
 
 FIRST_ROW: Final = 2**40
 """First row number of synthetic images, above those of any inventory; class and index follow."""
@@ -47,12 +50,14 @@ def generate_batch(worker: Worker, part: Sequence[SampleRequest]) -> bytes:
 
 
 def stage_batch(worker: Worker, items: Sequence[ExportItem]) -> list[SyntheticRow]:
-    """Write synthetic images to the staging folder, in the policy's file format."""
-    return [_stage(worker, item) for item in items]
+    """Write synthetic images to the staging folder, in the policy's file format.
+
+    Images with text that cannot be blanked are left out.
+    """
+    return [row for item in items if (row := _stage(worker, item)) is not None]
 
 
-def _stage(worker: Worker, item: ExportItem) -> SyntheticRow:
-    import numpy as np
+def _stage(worker: Worker, item: ExportItem) -> SyntheticRow | None:
     from medsanitize.generators.export.dicom import MODALITIES, SOP_CLASSES, TRANSFER_SYNTAX, dicom_object
     from medsanitize.generators.export.png import png_object, sidecar
     from medsanitize.generators.export.provenance import synthetic_identifiers
@@ -63,7 +68,10 @@ def _stage(worker: Worker, item: ExportItem) -> SyntheticRow:
     names = synthetic_identifiers(
         worker.setup.subkeys, policy.pseudonyms, form, model=said.model, label=one.label, seed=one.seed
     )
-    image = np.frombuffer(item.pixels, np.uint8).reshape(side, side)
+    searched = _searched(worker, item.pixels, side)
+    if searched is None:
+        return None
+    image, regions, result = searched
     if form == "png":
         files = {".png": png_object(image), ".json": sidecar(said)}
     else:
@@ -87,7 +95,9 @@ def _stage(worker: Worker, item: ExportItem) -> SyntheticRow:
         rows=side,
         columns=side,
         frames=1,
-        pixels=CheckResult.NOT_RUN,
+        rules={"C:burned-in-text": regions} if regions else {},
+        pixels=result,
+        pixel_regions_cleaned=regions,
         parts=parts if several else (),
     )
     digest = parts_digest(parts) if several else parts[0].sha256
@@ -108,6 +118,19 @@ def _stage(worker: Worker, item: ExportItem) -> SyntheticRow:
         label=seal.close(said.label.encode(), b"label"),
         sealed_patient=Patient(f"synthetic:{names.patient}", "", "").sealed(seal),
     )
+
+
+def _searched(worker: Worker, pixels: bytes, side: int) -> tuple[NDArray[np.uint8], int, CheckResult] | None:
+    """Blank burned-in text, which a generator can learn from its images; None if that is impossible."""
+    import numpy as np
+
+    image = np.frombuffer(pixels, np.uint8).reshape(side, side)
+    if not worker.setup.policy.dicom.options.clean_pixel_data:
+        return image, 0, CheckResult.NOT_RUN
+    try:
+        return *worker.raster_sanitizer.without_text(image), CheckResult.PASSED
+    except Quarantined:
+        return None
 
 
 def _write(worker: Worker, path: str, data: bytes) -> None:

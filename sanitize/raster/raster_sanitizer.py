@@ -24,6 +24,7 @@ from medsanitize.sanitize.result import CheckResult, ObjectRecord, Outcome, Revi
 from medsanitize.sanitize.sanitizer import Sanitizer
 
 if TYPE_CHECKING:
+    import numpy as np
     from medsanitize.sanitize.formats.dicom.image_pixel import Area
     from medsanitize.sanitize.raster.clean_picture_text import PageCleaner
     from medsanitize.sanitize.text.known_identifiers import KnownTerms
@@ -87,6 +88,27 @@ class RasterSanitizer(Sanitizer[Buffer]):
         else:
             raise Quarantined("unreadable")
         return self._released(picture, context)
+
+    def without_text(self, picture: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+        """Blank burned-in text in a gray picture without metadata, as in a PNG file of it.
+
+        Parameters
+        ----------
+        picture : ndarray of uint8, shape (rows, columns)
+
+        Returns
+        -------
+        tuple of (ndarray, int)
+            The picture, and the number of blanked regions.
+
+        Raises
+        ------
+        Quarantined
+            As for a PNG file.
+        """
+        made = self._png(encode_png(picture, 1), Context("", ""))
+        png = read_png(made.data, self._policy.dicom.limits.inflated_bytes)
+        return png_colors(png)[:, :, 0], made.regions
 
     # -- formats ----------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ def test_croissant_distinguishes_generated_from_remaining_copies(staged: Path, s
     write_evidence(staged, summary(synthetic=made), signing_key=None)
     told = json.loads((staged / "croissant.json").read_bytes())["rai:dataCollection"]
     assert "at most 0.100% of its images match a training patient" in told
-    assert "at most 0.125% are copies, and at most 1.60e-05 after matches" in told
+    assert "at most 0.125% are copies, and at most 0.0016% after matches" in told
 
 
 def test_croissant_of_real_images_states_that_none_is_synthetic(written: Path) -> None:
