@@ -101,6 +101,12 @@ def lone_names() -> frozenset[str]:
     return frozenset(_read("vocabulary_lone.txt").split())
 
 
+@cache
+def feast_days() -> frozenset[str]:
+    """Return names of feasts and public holidays in any language, folded, their words with spaces between."""
+    return frozenset(_read("feast_days.txt").splitlines())
+
+
 @dataclass(frozen=True, slots=True)
 class WordShape:
     """A linear model over letter n-grams.

@@ -34,14 +34,14 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern)
     for pattern in (
         # 123 Main Street, Springfield 12345
-        rf"(?<![\w.,])\d{{1,6}}[A-Za-z]?,?\s{{1,2}}(?:[NSEW]\.?\s{{1,2}})?(?:{_NAME}\s{{1,2}}|of\s|the\s){{1,4}}(?:(?:{_EN_LONG})(?![^\W_])|{_EN_SHORT})"
+        rf"(?<!\w)(?<!\d[.,])\d{{1,6}}[A-Za-z]?,?\s{{1,2}}(?:[NSEW]\.?\s{{1,2}})?(?:{_NAME}\s{{1,2}}|of\s|the\s){{1,4}}(?:(?:{_EN_LONG})(?![^\W_])|{_EN_SHORT})"
         rf"(?:,?\s{{1,2}}(?i:apt|apartment|suite|ste|unit|flat|floor|#)\.?\s{{0,2}}\w{{1,6}})?{_TOWN}",
         # Hauptstraße 12, 10115 Berlin; Berliner Straße 5; Storgatan 3; Keizersgracht 12
         # Names contain hyphens: one that also separated names would be tried in thousands of ways.
         rf"(?<![\w])(?:{_NAME}\s){{0,3}}(?:{_CAP}[\w'’.-]{{0,80}}?|[Aa]n?\s)?(?i:{_ENDINGS})\s{{0,2}}{_NUMBER}{_AFTER}{_TOWN}",
         rf"(?<![\w])(?:Am|An\s(?:der|den)|Auf\s(?:der|dem)|Im|In\s(?:der|den)|Zum|Zur|Unter\sden)\s{_NAME}(?:\s{_NAME})?\s{_NUMBER}{_AFTER}{_TOWN}",
         # 12 rue de la Paix, 75002 Paris
-        rf"(?<![\w.,])\d{{1,4}}\s?(?:bis|ter|quater)?,?\s{{1,2}}(?i:rue|avenue|av\.?|boulevard|bd\.?|bld|place|pl\.|impasse|allée|allee|chemin|ch\.|quai|cours|route|rte|square|passage|villa)"
+        rf"(?<!\w)(?<!\d[.,])\d{{1,4}}\s?(?:bis|ter|quater)?,?\s{{1,2}}(?i:rue|avenue|av\.?|boulevard|bd\.?|bld|place|pl\.|impasse|allée|allee|chemin|ch\.|quai|cours|route|rte|square|passage|villa)"
         rf"\s{{1,2}}{_JOIN}{{0,3}}{_NAME}(?:[\s-]{_JOIN}{{0,2}}{_NAME}){{0,4}}{_TOWN}",
         # Calle Mayor 5, 28013 Madrid; via Roma 1; Rua do Ouro, 12; ul. Długa 5
         rf"(?<![\w])(?i:calle|c/|cl\.|avda\.?|avenida|av\.|plaza|pza\.?|paseo|pº|camino|carretera|ctra\.?|ronda|travesía|via|v\.le|viale|piazza|p\.za|piazzale|"
@@ -56,9 +56,9 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
         # post boxes
         rf"(?<![\w])(?i:p\.?\s?o\.?\s{{0,2}}box|post\s?box|postfach|postbus|bp|cs|bo[iî]te\spostale|apartado(?:\sde\scorreos)?|casella\spostale|caixa\spostal|skr\.\s?poczt\.|postboks)\s{{0,2}}\w{{0,3}}\d\w{{0,8}}{_TOWN}",
         # postcodes with a town, and those that are a postcode by their form
-        rf"(?<![\w.,])(?:(?:D|A|CH|F|I|E|NL|B|L|PL|SE|DK|CZ)-)?\d{{4,5}},?\s{{1,2}}(?!MM|CM|ML|MG|MS|HU|HZ|KV|Hz|Gy|MBq|HZ|SLICES|IMAGES){_CAP}[a-zà-ÿß'’.-]{{2,40}}(?:[\s-]{{1,2}}(?:am|an\sder|bei|im|sur|en|la|le|de|del|di)?\s?{_NAME}){{0,3}}",
-        rf"(?<![\w.,])\d{{2}}-\d{{3}}(?![\w-])(?:\s{_NAME}(?:[\s-]{_NAME}){{0,2}})?",
-        rf"(?<![\w.,])\d{{4}}\s?(?!MM|CM|ML|MG|MS|HU|HZ|KV|AP|PA)[A-Z]{{2}}(?![\w])(?:\s{_NAME})?",
+        rf"(?<!\w)(?<!\d[.,])(?:(?:D|A|CH|F|I|E|NL|B|L|PL|SE|DK|CZ)-)?\d{{4,5}},?\s{{1,2}}(?!MM|CM|ML|MG|MS|HU|HZ|KV|Hz|Gy|MBq|HZ|SLICES|IMAGES){_CAP}[a-zà-ÿß'’.-]{{2,40}}(?:[\s-]{{1,2}}(?:am|an\sder|bei|im|sur|en|la|le|de|del|di)?\s?{_NAME}){{0,3}}",
+        rf"(?<!\w)(?<!\d[.,])\d{{2}}-\d{{3}}(?![\w-])(?:\s{_NAME}(?:[\s-]{_NAME}){{0,2}})?",
+        rf"(?<!\w)(?<!\d[.,])\d{{4}}\s?(?!MM|CM|ML|MG|MS|HU|HZ|KV|AP|PA)[A-Z]{{2}}(?![\w])(?:\s{_NAME})?",
         r"(?<![\w])(?!T[12] ?\d)[A-PR-UWYZ][A-HK-Y]?\d[A-Z\d]? ?\d(?!MM|CM|ML|MG|MS|KV|MA|HZ|GY|ED|DT|CH|TH|ND|RD|ST)[ABD-HJLNP-UW-Z]{2}(?![\w])",
         r"(?<![\w])[ABCEGHJ-NPRSTVXY]\d[A-Z] ?\d[A-Z]\d(?![\w])",
         r"(?<![\w])[A-Z]{2}\s\d{5}(?:-\d{4})?(?!\d)",

@@ -21,6 +21,7 @@ from medsanitize.policies.tables.vocabulary import clinical_words, cues
 from medsanitize.sanitize.text.allow_list import allow_list_of
 from medsanitize.sanitize.text.classify_words import classify_words
 from medsanitize.sanitize.text.deny_list import deny_list_of
+from medsanitize.sanitize.text.feast_days import find_listed_feasts
 from medsanitize.sanitize.text.image_markers import is_image_marker
 from medsanitize.sanitize.text.known_identifiers import KnownTerms, TextCut, find_known_identifiers
 from medsanitize.sanitize.text.lexicon import WordKind, is_guessed
@@ -236,6 +237,7 @@ class TextCleaner:
             if _may_claim(plain)
             else []
         )
+        spans += [TextCut(*span, "date") for span in find_listed_feasts(text)]
         if script:
             spans = [TextCut(*without_unspaced(text, span.start, span.end), span.rule) for span in spans]
             spans += [TextCut(*span) for span in find_script_patterns(text)]

@@ -210,12 +210,16 @@ def _of_places() -> list[re.Pattern[str]]:
     """Places with their numbers, and the numbers of laboratories."""
     lists = context()
     place, number = _either(lists["place"]), _either(lists["place number"])
-    body = _either(lists["accreditation"])
+    body, ward = _either(lists["accreditation"]), _either(lists["ward"])
     return [
         re.compile(pattern, re.IGNORECASE)
         for pattern in (
             rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
             rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
+            # "Afd. C5": a ward, no vertebra.
+            rf"(?<![^\W_])(?P<cut>(?:{ward})\.?[ :-]{{1,2}}(?-i:[A-Z]-?\d{{1,3}}[A-Z]?))(?![\w%])",
+            r"(?<![^\W_])(?P<cut>(?-i:Rm)\.?[ ]?\d{1,4}[A-Za-z]?)(?![\w]|[.,]\d)",
+            r"(?<![^\W_])(?P<cut>\d{1,2}[ ]?(?-i:North|South|East|West)(?:[ -]?\d{1,3}[A-Z]?)?|(?-i:\d{1,2}[NSEW]-\d{1,3}))(?![^\W_])",
             r"(?<![^\W_])(?P<cut>ch\.?[ ]\d{1,4}(?=[ ,/-]{1,3}lit[ ]))",
             rf"(?<![^\W_])(?P<cut>(?:{body})[ .:#-]{{0,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?-i:{_CODE}))",
             r"(?<![^\W_])(?:akkreditierung|accr[eé]ditation|acreditaci[oó]n|accreditamento|acreditação|accreditatie|akredytacja|ackreditering)"

@@ -1,6 +1,8 @@
 """Names of days of the year: feasts and public holidays, which are dates without a number.
 
-A feast that is also a clinical word ("Christmas disease", "natal") is matched only with a word for a day.
+A feast that is also a clinical word ("Christmas disease", "natal") is matched only with a word for a day. The
+names of public holidays of all countries are in ``policies/tables/feast_days.txt``; the patterns here have
+what that table lacks: inflected forms, feasts on which nobody is free, and names with a condition.
 """
 
 # ruff: noqa: E501  (one language a line)
@@ -8,6 +10,12 @@ A feast that is also a clinical word ("Christmas disease", "natal") is matched o
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+from medsanitize.policies.tables.vocabulary import feast_days, fold
+from medsanitize.sanitize.text.scripts.characters import UNSPACED, WORD, has_script, script_of
 
 _CHRISTMAS = r"(?:christmas|xmas)(?![ -](?:disease|factor|tree))(?:[ -](?:eve|day))?"
 _NAMES = (
@@ -32,12 +40,11 @@ _NAMES = (
     r"wigili[aęiąo]|boże narodzenie|bożego narodzenia|wielkano(?:c|cy|cą)|(?:poniedziałek|niedziela|niedzielę) wielkano\w{2,4}|wielki(?:ego)? (?:piątek|piątku|czwartek|czwartku)|sylwest(?:er|ra|rowa|rową)|now(?:y|ego) rok(?:u)?|boż(?:e|ego) ciał[oa]|trzech króli|wszystkich świętych|zielone świątki|tłusty czwartek|święto niepodległości|lany poniedziałek"
     r"|vánoc(?:e|ích)?|štědrý (?:den|večer)|velikono(?:ce|c|cích|ční pondělí)|silvestr(?:a|ovská noc)?|nov(?:ý|ého) rok(?:u)?|velk(?:ý|ého) pátek|dušičk(?:y|ách)"
     r"|(?:kurban|ramazan|şeker) bayram[ıi](?:nda|nın)?|bayramın \d\. günü|y[ıi]lba[şs][ıi](?:nda)?|cumhuriyet bayramı|nevruz|arife günü",
-    # Russian, Greek, Arabic, Hebrew, Hindi
+    # Russian, Greek, Arabic, Hebrew
     r"нов(?:ый|ого|ым) год(?:а|ом)?|рождеств(?:о|а|ом)|пасх(?:а|у|и|ой)|троиц(?:а|у|ы)|день победы|день знаний|старый новый год|маслениц(?:а|у|ы)|курбан-байрам|ураза-байрам|сочельник|крещени(?:е|я)"
     r"|π[άα]σχα|χριστο[ύυ]γενν(?:α|ων)|πρωτοχρονι[άα](?:ς)?|παραμονή (?:πρωτοχρονιάς|χριστουγέννων)|δεκαπενταύγουστο[ςυ]?|μεγ[άα]λ(?:η|ης) (?:παρασκευή(?:ς)?|πέμπτη(?:ς)?|εβδομάδα(?:ς)?)|καθαρ[άα] δευτέρα|θεοφάνεια|αγίου πνεύματος"
     r"|عيد (?:الفطر|الأضحى|الاضحى|الميلاد|الفصح|النيروز)|رأس السنة(?: الميلادية| الهجرية)?|المولد النبوي|يوم عرفة|عاشوراء"
-    r"|(?:ערב )?(?:פסח|ראש השנה|יום כיפור|יום הכיפורים|חנוכה|סוכות|פורים|שמחת תורה|יום העצמאות|ל\"ג בעומר)"
-    r"|दिवाली|दीपावली|होली के दिन|रक्षाबंधन|गणतंत्र दिवस|स्वतंत्रता दिवस",
+    r"|(?:ערב )?(?:פסח|ראש השנה|יום כיפור|יום הכיפורים|חנוכה|סוכות|פורים|שמחת תורה|יום העצמאות|ל\"ג בעומר)",
 )  # fmt: skip
 _UNSPACED = (
     "春节|春節|除夕|大年初[一二三四五六七八九十]|正月初[一二三四五六七八九十]|元旦|元宵节|元宵節|清明节|清明節|端午节|端午節|中秋节|中秋節|重阳节|重陽節|国庆节|國慶節|国庆|国庆期间|圣诞节|聖誕節|平安夜|劳动节|五一节"
@@ -52,3 +59,61 @@ FEAST_DAYS: tuple[re.Pattern[str], ...] = tuple(
 
 UNSPACED_FEAST_DAYS = f"(?:{_UNSPACED})"
 """Pattern of feasts in Chinese, Japanese, Korean and Thai."""
+
+_WORD = re.compile(f"{WORD}+")
+_GAP = re.compile(r"[ '’`´.-]{1,2}")
+
+
+def find_listed_feasts(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the half-open spans of feasts and public holidays that the table lists.
+
+    Parameters
+    ----------
+    text : str
+
+    Yields
+    ------
+    tuple of (int, int)
+        In no order; spans may overlap.
+    """
+    words = list(_WORD.finditer(text))
+    listed, first = feast_days(), _first_words()
+    folded = [fold(word[0]) for word in words]
+    for place, word in enumerate(words):
+        key = ""
+        for here in range(place, min(len(words), place + first.get(folded[place], 0))):
+            if here > place and not _GAP.fullmatch(text, words[here - 1].end(), words[here].start()):
+                break
+            key += f" {folded[here]}" if key else folded[here]
+            if key in listed:
+                yield word.start(), words[here].end()
+    if has_script(text):
+        yield from _unspaced(text)
+
+
+def _unspaced(text: str) -> Iterator[tuple[int, int]]:
+    names = _unspaced_names()
+    for place, char in enumerate(text):
+        yield from (
+            (place, place + len(name)) for name in names.get(char, ()) if text.startswith(name, place)
+        )
+
+
+@cache
+def _first_words() -> dict[str, int]:
+    """Return the most words of a name by its first word: most words of a text begin none."""
+    longest: dict[str, int] = {}
+    for name in feast_days():
+        first, *more = name.split(" ")
+        longest[first] = max(longest.get(first, 0), 1 + len(more))
+    return longest
+
+
+@cache
+def _unspaced_names() -> dict[str, tuple[str, ...]]:
+    """Return the names in scripts without spaces between words, by their first character."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for name in feast_days():
+        if script_of(name[0]) in UNSPACED:
+            names[name[0]].append(name)
+    return {char: tuple(found) for char, found in names.items()}

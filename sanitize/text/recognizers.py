@@ -37,13 +37,24 @@ _SUFFIX = re.compile(r"[-/][A-Z]{1,2}(?![^\W_])")
 _LONGEST_PREFIX = 10
 _BEHIND_POSTCODE = re.compile(r"(?<=\d{4}),\s+")
 # HIPAA 164.514(b)(2)(i)(C): ages over 89 identify; 90 may be written only as a category.
+_OLD = r"(?:9\d|1[0-4]\d)"
+# A number after a person is an age, unless a unit follows.
+_NO_UNIT = r"(?!\d|[.,/]\d|\s?(?:mm|cm|m|ml|mg|kg|g|lbs?|kv|ms|s|hz|bpm|mmhg|°|%|/|mbq|hu|days?|weeks?|months?|min|th|degrees?|slices?|images?)(?![^\W_]))"
+_PERSON = (
+    r"(?:pt|pat|patient(?:e|in)?|paciente|paziente|pacjent(?:ka)?|pacient(?:ka)?|utente|wom[ae]n|m[ae]n|lady|gentlem[ae]n|female|male|frau|mann|femme|homme|dame|mujer|var[óo]n|hombre|señora?|donna"
+    r"|uomo|signora|homem|mulher|idos[oa]|vrouw|dame|heer|kvinna|kobieta|mężczyzna|žena|muž|kadın|erkek|hasta|женщина|мужчина|больн(?:ой|ая)|пациент(?:ка)?)"
+)
 _OLD_AGE = (
-    # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F
-    r"(?<![\d.,/])(?P<cut>(?:9\d|1[0-4]\d))[\W_]{0,3}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
-    r"|j(?:[aä]hr|\.)|ans?\b|años|anos|anni\b|rok|lat\b|let\b|år(?![a-z])|vuot|jaar|jr\b|歳|岁|세)"
-    # aged 93, age: 95, Alter 92, F 94
-    r"|\b(?:age[d\W_]{0,4}|alter\W{0,3}|âge\W{0,3}|edad\W{0,3}|età\W{0,3}|idade\W{0,3}|leeftijd\W{0,3}|wiek\W{0,3}"
-    r"|ålder\W{0,3}|[fmw][ -]?)(?P<cut2>(?:9\d|1[0-4]\d))(?!\d|\s?(?:mm|cm|ml|mg|kv|ms|hz|°|%))"
+    # 92 yo, 93-year-old, 91 jährig, 95 ans, 90F, 093Y
+    rf"(?<!\d)(?<!\d[.,/])(?P<cut>0?{_OLD})(?:[\W_]{{0,3}}(?:y(?![a-z])|y[/.]?o(?![a-z])|y(?:ea)?rs?(?![a-z])|[fmw](?![^\W_])"
+    r"|j(?:[aä]hr|\.)|j(?=[ ]?[mwf](?![^\W_]))|ans?\b|años|anos|anni\b|rok|lat\b|let\b|å(?:r)?(?![a-z])|vuot|jaar|jr\b|歳|岁|세|л\.|г\.\s?р)|[ ]aa?\.|(?:[ajr]|л)(?![^\W_]))"
+    # aged 93, age: 95, Alter 92, F 94, M/94, lat 92
+    r"|\b(?:age[d\W_]{0,4}|alter\W{0,3}|âge\W{0,3}|edad\W{0,3}|età\W{0,3}|idade\W{0,3}|leeftijd\W{0,3}|wiek\W{0,3}|yaş\W{0,3}|lat\s|(?<=\bdi )a(?:nni|a|\.)\s"
+    rf"|ålder\W{{0,3}}|[fmw](?:[ -]?|/|,[ ]))(?P<cut2>{_OLD})(?!\d|\s?(?:mm|cm|ml|mg|kv|ms|hz|°|%|view|deg))"
+    # she is 93, turned 95, Pat. 94, Mujer de 92, žena 93 r.
+    rf"|(?<![^\W_])(?:s?he(?:['’]s| is| was)|turn(?:s|ed|ing)|celebrated (?:her|his))(?: now| just| almost| nearly| over)?\s(?P<cut3>{_OLD})(?:th)?{_NO_UNIT}"
+    rf"|(?<![^\W_]){_PERSON}[.,]?(?: (?:is|was|ist|est|es|è|de|di|van|von|i en ålder av|aged)| [(\[])?[ ]?(?:now )?(?P<cut4>{_OLD}){_NO_UNIT}(?=[ ]?(?:[.,;:)\]]|$|r\.|a\.|aa\b|г\.|л\.|and\b|with\b|w/|m\b|f\b))"
+    r"|(?<![^\W_])in (?:her|his|their) (?:early |mid(?:dle)?[ -]?|late )?(?P<cut5>(?:90['’]?s|nineties))"
 )
 
 _ID_CUE = (
@@ -65,15 +76,15 @@ _ID = (
 _YEAR = r"(?:[0-2]\d|(?:19|20)\d{2})"
 _SPECIMEN = (
     rf"(?<![^\W_])(?P<cut>(?:[A-Z]{{1,3}}-?{_YEAR}(?:[-:]\d{{3,7}}|[./]\d{{4,7}})|[A-Z] {_YEAR}-\d{{4,7}})(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)(?!\s?(?:mm|cm|ms|kV|HU|mA|%))"
-    rf"|(?<![\w.,])(?P<cut2>{_YEAR}[-:/][A-Z]{{1,3}}[-:/]?\d{{3,7}}(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)"
+    rf"|(?<!\w)(?<!\d[.,])(?P<cut2>{_YEAR}[-:/][A-Z]{{1,3}}[-:/]?\d{{3,7}}(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)"
 )
 _NUMBERED = r"(?<![^\W_])(?:no|nr|n°|nº|#)[.:\s]{0,3}(?P<cut>[A-Z]{0,4}[-/ ]?\d{3,}[\w/-]{0,20})"
 
 _PHONE = (
     r"(?<![\w+])(?P<cut>(?:\+|00)\d{1,3}[\s().\-/]{0,3}\d(?:[\s().\-/]{0,3}\d){5,14})(?!\d)"
-    r"|(?<![\w.,])(?P<cut2>\(?\d{2,5}\)?[\s./-]{1,2}\d{3,4}[\s.-]?\d{3,5})(?![\w])"
-    r"|(?<![\w.,])(?P<cut3>\d{3}[\s.-]\d{4})(?![\w.,])"
-    r"|(?<![\w.,])(?P<cut4>\d{2}(?:[\s.]\d{2}){3,5})(?![\w])"
+    r"|(?<!\w)(?<!\d[.,])(?P<cut2>\(?\d{2,5}\)?[\s./-]{1,2}\d{3,4}[\s.-]?\d{3,5})(?![\w])"
+    r"|(?<!\w)(?<!\d[.,])(?P<cut3>\d{3}[\s.-]\d{4})(?![\w.,])"
+    r"|(?<!\w)(?<!\d[.,])(?P<cut4>\d{2}(?:[\s.]\d{2}){3,5})(?![\w])"
     r"|(?<![\w)+])(?P<cut5>\+\d{2,3}(?:[\s().\-/]{1,3}\d{1,5}){0,5})(?!\s?(?:mm|cm|°|HU|%|dB|[\d,.]))"
 )
 _PHONE_CUE = (
@@ -112,9 +123,9 @@ _HANDLE = (
 # B-MW 1234, 7ABC123, AB12 CDE, 1234 BCD, AA-123-BB: only behind a word for it, since lots and levels look alike.
 _PLATE = (
     r"(?<![^\W_])(?i:(?:licen[cs]e |number |registration )?plates?|reg(?:istration)?|kennzeichen|kfz|kfz-kennzeichen|immatriculation|plaque|matr[íi]cula|placa"
-    r"|targa|kenteken|nummerplaat|rejestracja|rejestracyjny|registreringsnummer|regnr|plaka|spz)(?i:[ ](?:no|nr|number|nummer)\b\.?)?[ :.]{1,3}"
-    r"(?P<cut>(?!(?:[CTLS]\d{1,2}[ \-]?)+(?![\w]))(?=(?:[ \-·]?[A-Z0-9ÄÖÜ]){5})(?=[A-ZÄÖÜ \-·]{0,8}\d)(?=[\d \-·]{0,8}[A-ZÄÖÜ])(?:[A-ZÄÖÜ]{1,3}|\d{1,4}|[A-Z0-9]{4,8})"
-    r"(?:[ \-·](?!MM|CM|KG|ML)(?:[A-ZÄÖÜ]{1,3}|\d{1,5}|[A-Z]{1,2}\d{1,4})(?![^\W_])){0,3})(?![^\W_])"
+    r"|targa|targat[oa]|tg|kenteken|nummerplaat|rejestracja|rejestracyjny|rej|registreringsnummer|regnr|reg[ ]nr|bil|plaka|spz|rz|vrm|vrn|placas|immatriculée?|kz|wagen|pkw|auto|car|vehicle|tag)(?i:[ ](?:no|nr|number|nummer)\b\.?)?[ :.]{1,3}"
+    r"(?P<cut>(?!(?:[CTLS]\d{1,2}[ \-]?)+(?![\w]))(?=(?:[ \-·]?[A-Z0-9ÄÖÜ]){5})(?=[A-ZÄÖÜ \-·]{0,8}\d)(?=[\d \-·]{0,8}[A-ZÄÖÜ])(?:[A-ZÄÖÜ]{1,3}|\d{1,4}|[A-Z0-9]{3,8})"
+    r"(?:[ \-·](?!MM|CM|KG|ML)(?:[A-ZÄÖÜ]{1,3}|\d{1,5}|[A-Z]{1,2}\d{1,4}|\d{1,3}[A-Z]{1,2})(?![^\W_])){0,3})(?![^\W_])"
 )
 
 # "four four seven one", as dictated; pairs of hexadecimal digits, with spaces or percent signs.

@@ -62,6 +62,12 @@ _NUMBER_WORD = (
 # Followed by a unit, numbers are a quantity and not a date.
 _UNIT = r"(?!\s?(?:mm|cm|ml|mg|kg|kv|kvp|ma|mas|ms|sec|s|t|hz|gy|%|°|x|f|fr|min)(?![^\W_]))"
 _ROMAN = r"(?:VIII|VII|VI|IV|IX|XII|XI|X|V|III|II|I)"
+# "of this month", "of the last one", "of the next one", as letters have it.
+_THIS_MONTH = (
+    r"(?:c\.\s?m|u\.\s?s|p\.\s?v|d\.\s?m|d\.\s?j|b\.\s?m|ub\.\s?m|p\.\s?p|ds|dss?\.\s?mts|cte|pdo|dieses monats|des (?:monats|mts)"
+    r"|(?:del? |do |du )?(?:cte|corriente|corrente|courant|ct|pdo|pasado|passado|mois (?:dernier|courant|prochain)|mes (?:pasado|actual|próximo|passado|corrente)|mese (?:scorso|corrente))"
+    r"|dezer|bieżącego miesiąca|ubiegłego miesiąca|bm|denna månad)"
+)
 # What happened on a day; "CT 5/12" may be the number of an image.
 _EVENT = (
     r"(?:today|yesterday|admitted|discharged|seen|injured|fell|operated|surgery|appointment|appt|visit|onset|dos|signed|dictated|died|transferred|d/c['’]?d"
@@ -81,46 +87,54 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # 12.05.1950, 2019-05-12, 5/12/50, 12 05 50, 12.05.50M, 12-05-50
-        r"(?<![\d.,])(?P<cut>\d{1,4}\s?[./\-–_]\s?\d{1,2}\s?[./\-–_]\s?\d{2,4})(?=[tfmwd_ ]|[^\w]|$|\b)(?!\d)"
+        r"(?<!\d)(?<!\d[.,])(?P<cut>\d{1,4}\s?[./\-–_]\s?\d{1,2}\s?[./\-–_]\s?\d{2,4})(?=[tfmwd_ ]|[^\w]|$|\b)(?!\d)"
         + _UNIT,
-        r"(?<![\d.,])(?P<cut>(?:0[1-9]|[12]\d|3[01])\s(?:0[1-9]|1[0-2])\s(?:19|20)?\d{2})(?![\d.,])" + _UNIT,
+        r"(?<!\d)(?<!\d[.,])(?P<cut>(?:0[1-9]|[12]\d|3[01])\s(?:0[1-9]|1[0-2])\s(?:19|20)?\d{2})(?![\d.,])"
+        + _UNIT,
         r"(?<!\d)(?P<cut>(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[T_-]?\d{4,6})?)(?!\d)",
         r"(?<!\d)(?P<cut>(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19|20)\d{2})(?!\d)",
         # 05/2019, 2019-05, 05/50 after a cue, 12.05. and 12.05 and 12/05 without a unit
-        r"(?<![\d./,-])(?P<cut>(?:0?[1-9]|1[0-2])\s?[./-]\s?(?:19|20)\d{2})(?![\d])" + _UNIT,
-        r"(?<![\d./,-])(?P<cut>(?:19|20)\d{2}\s?[./-]\s?(?:0[1-9]|1[0-2]))(?![\d.])" + _UNIT,
+        r"(?<![\d/-])(?<!\d[.,])(?P<cut>(?:0?[1-9]|1[0-2])\s?[./-]\s?(?:19|20)\d{2})(?![\d])" + _UNIT,
+        r"(?<![\d/-])(?<!\d[.,])(?P<cut>(?:19|20)\d{2}\s?[./-]\s?(?:0[1-9]|1[0-2]))(?![\d.])" + _UNIT,
         rf"(?<![^\W_]){_CUE}[\W_]{{1,4}}(?P<cut>{_DAY}[\s./-]{{1,2}}\d{{1,4}}(?:[\s./-]{{1,2}}\d{{2,4}})?)(?![\d])"
         + _UNIT,
         r"(?<![^\W_])(?:dob|born|geb|geburtsdatum|nacid[oa]|nat[oa]|n[ée]e?|född|ur)[\W_]{1,4}(?P<cut>\d{2,8})(?![\d])"
         + _UNIT,
-        r"(?<![\w./,-])(?P<cut>(?:0[1-9]|[12]\d|3[01])\.(?:0[1-9]|1[0-2])\.?)(?![\d\w])" + _UNIT,
-        r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:0[1-9]|[12]\d|3[01])/(?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01]))(?![\w/.,])"
+        r"(?<![\w/-])(?<!\d[.,])(?P<cut>(?:0[1-9]|[12]\d|3[01])\.(?:0[1-9]|1[0-2])\.?)(?![\d\w])" + _UNIT,
+        r"(?<![\w/-])(?<!\d[.,])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:0[1-9]|[12]\d|3[01])/(?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])/(?:0[1-9]|[12]\d|3[01]))(?![\w/]|[.,]\d)"
         + _UNIT,
         # 12.V.2019, 7-iii-2019, 3 XI 19
-        rf"(?<![\w.,])(?P<cut>{_DAY}(?:[./-]|\s|\.\s)(?:{_ROMAN})(?:[./-]|\s|\.\s)(?:(?:19|20)\d{{2}}|['’]\d{{2}}))(?!\d)",
-        rf"(?<![\w.,/-])(?P<cut>{_DAY}[./-](?-i:{_ROMAN})[./-]\d{{2}})(?![\w/]|[.,-]\d)",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}(?:[./-]|\s|\.\s)(?:{_ROMAN})(?:[./-]|\s|\.\s)(?:(?:19|20)\d{{2}}|['’]\d{{2}}))(?!\d)",
+        rf"(?<![\w/-])(?<!\d[.,])(?P<cut>{_DAY}[./-](?-i:{_ROMAN})[./-]\d{{2}})(?![\w/]|[.,-]\d)",
         # admitted 5/12, heute 14.5., hier 3/5; 12th inst.
         rf"(?<![^\W_]){_EVENT}[\s:,(]{{1,3}}(?P<cut>(?:{_DAY}/(?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])/{_DAY}|{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.)(?:\d{{2,4}})?)(?![\w/]|[.,]\d)"
         + _UNIT,
         rf"(?<![^\W_])(?:mo|di|mi|do|fr|sa|so|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)[.,]{{1,2}}\s?(?P<cut>{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.?)(?![\w/]|[.,]\d)"
         + _UNIT,
         rf"(?<![^\W_])(?P<cut>(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)[.,]?\s(?:0?[1-9]|1[0-2])/{_DAY})(?![\w/]|[.,]\d)",
-        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)\s(?:inst|ult|prox)(?:ant|imo)?)(?![^\W_])",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}(?:st|nd|rd|th)\s(?:inst|ult|prox)(?:ant|imo)?)(?![^\W_])",
+        # il 25 c.m., am 12. d. M., el 14 del cte., d.d. 14 dezer
+        rf"(?<![^\W_])(?:il|del|dal|al|data|am|vom|seit|zum|bis|el|le|du|dia|día|dnia|de|den|d\.d\.)\s(?P<cut>{_DAY}\.?[\s/]?{_THIS_MONTH}\.?)(?![^\W_])",
+        # fell on Mon, am Mi, we wt.
+        r"(?<![^\W_])(?:on|since|until|till|by|last|next|this|every other)\s(?P<cut>(?-i:Mon|Tue|Tues|Wed|Weds|Thu|Thur|Thurs|Fri|Sat|Sun))(?![^\W_])",
+        r"(?<![^\W_])(?:am|seit|bis|ab|vom|letzten|nächsten|kommenden|diesen)\s(?P<cut>(?-i:Mo|Di|Mi|Do|Fr|Sa|So))(?![^\W_])(?!\.\s?(?-i:[A-ZÄÖÜ]))",
+        r"(?<![^\W_])(?:we?|od|do|na)\s(?P<cut>(?:pon|wt|śr|czw|pt|sob|ndz|niedz)\.)",
+        r"(?<![^\W_])(?P<cut>weds|thurs)(?![^\W_])",
         # 2019-W12-3
-        r"(?<![\w.,/-])(?P<cut>(?:19|20)\d{2}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?)(?![\w])",
+        r"(?<![\w/-])(?<!\d[.,])(?P<cut>(?:19|20)\d{2}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?)(?![\w])",
         # 4 December 2019, Dec 4th, 4. Dezember, 4 de mayo de 2019, le 1er mars
-        rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}{_OF}[\s.\-/_]{{0,2}}(?:{_LONG})(?![^\W\d_])(?:[\s.,\-/_]{{0,3}}{_OF}[\s.,\-/_]{{0,2}}{_YEAR})?)",
-        rf"(?<![\w.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}(?:{_ANY})(?![^\W\d_])\.?[\s.,\-/_]{{0,3}}(?:{_YEAR}|\d{{2}}(?!\d)))",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}{_OF}[\s.\-/_]{{0,2}}(?:{_LONG})(?![^\W\d_])(?:[\s.,\-/_]{{0,3}}{_OF}[\s.,\-/_]{{0,2}}{_YEAR})?)",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}{_ORDINAL}[\s.\-/_]{{0,2}}(?:{_ANY})(?![^\W\d_])\.?[\s.,\-/_]{{0,3}}(?:{_YEAR}|\d{{2}}(?!\d)))",
         rf"(?<![^\W_])(?P<cut>(?:{_ANY})(?![^\W_])\.?[\s.,\-/_]{{1,3}}{_DAY}(?:st|nd|rd|th)?(?!\d)(?:[\s.,\-/_]{{1,3}}(?:{_YEAR}|\d{{2}}(?!\d)))?)"
         + _UNIT,
-        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?[\s.\-_]{{0,2}}(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec|okt|dez|mrz)(?![^\W\d_]))",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?[\s.\-_]{{0,2}}(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec|okt|dez|mrz)(?![^\W\d_]))",
         rf"(?<![^\W_])(?P<cut>(?:{_ANY})(?![^\W_])\.?[\s.,\-/_]{{0,3}}{_OF}\s?{_YEAR})(?!\d)",
         rf"(?<![^\W_])(?P<cut>(?:{_LONG}))(?<!mars)(?<!marco)(?<!mai)(?<!march)(?<!mei)(?<!mart)(?<!marca)(?<!maja)(?<!maj)(?<!luty)(?<!marco)(?![^\W_])",
         # twelfth of May, trois mai, tres de mayo, 3rd of May, Q1 2019, 14/3
         rf"(?<![^\W_])(?P<cut>{_NUMBER_WORD}\s(?:of\s|de\s|di\s)?(?:{_LONG}|may)(?![^\W_])(?:\s(?:de\s|of\s)?{_YEAR})?)",
-        rf"(?<![\w.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?\s(?:of\s)?may)(?![^\W_])",
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}(?:st|nd|rd|th)?\s(?:of\s)?may)(?![^\W_])",
         r"(?<![^\W_])(?P<cut>q[1-4][\s/-]{0,2}(?:19|20)\d{2})(?!\d)",
-        r"(?<![\w./,-])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:1[3-9]|2\d|3[01])/(?:0?[1-9]|1[0-2]))(?![\w/.,])"
+        r"(?<![\w/-])(?<!\d[.,])(?<!slice )(?<!image )(?<!phase )(?<!frame )(?<!series )(?P<cut>(?:1[3-9]|2\d|3[01])/(?:0?[1-9]|1[0-2]))(?![\w/]|[.,]\d)"
         + _UNIT,
         # Monday the 3rd of May, lunes 3, Montag, dem 3., måndagen den 3:e
         rf"(?<![^\W_])(?P<cut>(?:{_WEEKDAYS})(?![^\W_])(?:[\s,.]{{1,3}}(?:{_ARTICLE}\s){{0,2}}{_DAY}{_DAY_ENDING}(?![\w%]|[.,/]\d)"
@@ -137,13 +151,13 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         rf"(?<![^\W_])(?:le|il|depuis le)\s(?P<cut>{_DAY}(?:er)?)" + _ENDS,
         rf"(?<![^\W_])(?:el|del|il|no|do|o|al|dal|dnia)\s(?P<cut>(?:(?:día|dia|giorno)\s)?{_DAY})" + _ENDS,
         rf"(?<![^\W_])(?:op|sinds|vanaf|tot)\s(?P<cut>de\s{_DAY}(?:ste|de|e))" + _ENDS,
-        rf"(?<![\w.,])(?P<cut>{_DAY}-?e?go)" + _ENDS,
+        rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}-?e?go)" + _ENDS,
         rf"(?<![^\W_])(?P<cut>den\s{_DAY}(?::[ea])?)" + _ENDS,
         # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr
-        r"(?<![\d.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
-        r"(?<![\w.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",
-        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz|uur|hod\b\.?)(?:\s[0-5]\d(?!\d))?)(?![^\W_])",
-        r"(?<![\w.,])(?P<cut>(?:[01]?\d|2[0-3])(?:\sh\s[0-5]\d|[.:][0-5]\d\s?h|[0-5]\d\s?h(?:rs)?))(?![^\W_])(?!/)",
+        r"(?<!\d)(?<!\d[.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
+        r"(?<!\w)(?<!\d[.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",
+        r"(?<!\w)(?<!\d[.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz|uur|hod\b\.?)(?:\s[0-5]\d(?!\d))?)(?![^\W_])",
+        r"(?<!\w)(?<!\d[.,])(?P<cut>(?:[01]?\d|2[0-3])(?:\sh\s[0-5]\d|[.:][0-5]\d\s?h|[0-5]\d\s?h(?:rs)?))(?![^\W_])(?!/)",
         r"(?<![^\W_])(?:um|alle|ore|om|godz|kl|klokken|klockan|saat|a\slas|à|às|gegen|vers|ab)[.:]?\s(?P<cut>(?:[01]\d|2[0-3])[.:h][0-5]\d)(?![\w.,]*\d)"
         + _UNIT,
     )

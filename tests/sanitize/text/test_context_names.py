@@ -103,3 +103,31 @@ def test_time_is_linear_in_the_length_of_a_text(piece: str) -> None:
     CLEANER.clean(piece * (8000 // len(piece)), NOBODY)
 
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Afd. C5, X-thorax", "X-thorax"),
+        ("Rm 12A CXR", "CXR"),
+        ("4 West CXR", "CXR"),
+        ("3病棟 胸部撮影", "病棟 胸部撮影"),
+        ("मकान 14, गली 3", "मकान, गली"),
+    ],
+)
+def test_wards_and_houses_go_in_their_abbreviations(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Nr rej. PO 4KX81, wypadek", "Nr rej., wypadek"),
+        ("Авто А 441 КР 37, ДТП", "Авто, ДТП"),
+        ("SPZ 5C2 8813, nehoda", "nehoda"),
+        ("bil KTL 82H, olycka", "bil, olycka"),
+        ("차량 12가 3456, 사고", "차량, 사고"),
+    ],
+)
+def test_plates_of_further_countries_are_cut(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left

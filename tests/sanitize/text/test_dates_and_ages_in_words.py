@@ -99,3 +99,88 @@ def test_an_age_over_89_is_cut_also_in_words(text: str, left: str) -> None:
 )
 def test_other_numbers_in_words_are_kept(text: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Fall on Bastille Day, wrist", "Fall on, wrist"),
+        ("Chute à l'Épiphanie, genou", "Chute à l', genou"),
+        ("दिवाली पर गिरा", "पर गिरा"),
+        ("勤労感謝の日に転倒", "に転倒"),
+        ("Kontrast reddedildi, onam alındı", "Kontrast reddedildi, onam alındı"),
+    ],
+)
+def test_public_holidays_of_all_countries_are_dates(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Consenso firmato il 25 c.m.", "Consenso firmato il"),
+        ("Aufgenommen am 12. d. M., Sturz", "Aufgenommen am, Sturz"),
+        ("Ingreso el 14 del corriente, caída", "Ingreso el, caída"),
+        ("15 числа упал", "упал"),
+        ("本月15日跌倒", "跌倒"),
+    ],
+)
+def test_a_day_of_this_month_is_a_date(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("упал во вторник, ушиб", "упал, ушиб"),
+        ("חום מיום שלישי", "חום"),
+        ("सोमवार को गिरा", "को गिरा"),
+        ("上周五跌倒", "跌倒"),
+        ("水曜日に転倒", "に転倒"),
+        ("월요일 낙상, 대퇴골 골절", "낙상, 대퇴골 골절"),
+        ("Fell on Mon, wrist pain", "Fell on, wrist pain"),
+    ],
+)
+def test_a_weekday_is_a_date_in_any_script(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize("text", ["каждый год в среднем", "每周检查", "first day of treatment"])
+def test_what_only_looks_like_a_weekday_or_feast_is_kept(text: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Pacjentka lat 92, udar", "Pacjentka lat, udar"),
+        ("Mujer de 92 a. con ictus", "Mujer de a. con ictus"),
+        ("M/94 chest pain", "M/ chest pain"),
+        ("She is 93, frail", "She is, frail"),
+        ("Woman in her 90s", "Woman in her"),
+        ("Age 093Y, fall", "Age Y, fall"),
+        ("muž, 94r, pád", "muž, r, pád"),
+        ("больной 92 г., ОНМК", "больной г., ОНМК"),
+    ],
+)
+def test_an_age_over_89_goes_in_the_abbreviations_of_any_language(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize("text", ["Patient 95 kg, 172 cm", "female 94 bpm", "EF 95%, HR 94", "lat 90 view"])
+def test_a_quantity_beside_a_person_is_no_age(text: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("CT thorax,14:32,contrast", "CT thorax,contrast"),
+        ("CT,25 Oct,contrast", "CT,contrast"),
+        ("F,92 yo,CT thorax", "F, yo,CT thorax"),
+        ("腹部CT，14:32，增强", "腹部CT，增强"),
+        ("女，93岁，腹部CT", "女， 岁，腹部CT"),
+    ],
+)
+def test_a_comma_without_a_space_hides_neither_a_date_nor_an_age(text: str, left: str) -> None:
+    assert CLEANER.clean(text, NOBODY).text == left
