@@ -303,6 +303,9 @@ async def _computed(
                 if not task.done():
                     # The library waits for minutes for a partner that is gone.
                     spu.process.child.process.kill()
+                    await asyncio.wait({task})
+                    # Known, also where nobody asks for the shares any more.
+                    task.exception()
             yield spu, await task
 
 

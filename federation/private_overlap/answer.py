@@ -27,7 +27,7 @@ from medsanitize.federation.messages.sealed import (
 from medsanitize.federation.messages.transcript import keep_transcript
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.federation.parties.trust import trusted_partners
-from medsanitize.federation.private_overlap.budget import Query, pay
+from medsanitize.federation.private_overlap.budget import Query, pay, spent
 from medsanitize.federation.private_overlap.items import Items, sizes_of
 from medsanitize.federation.private_overlap.secret import commitment, salted_items, session_secret
 from medsanitize.federation.private_overlap.session_files import (
@@ -171,6 +171,9 @@ def _greet(
         raise Refusal("out-of-order")
     if tuple(hello.comparisons) != terms.comparisons:
         raise Refusal("other-terms")
+    # Set sizes are told before a comparison is paid for; they are news whenever the release has changed.
+    if spent(party.folder, partner.fingerprint, days=terms.days) >= terms.runs:
+        raise Refusal("no-budget")
     own = sizes_of(_own_items(offer, terms))
     for sizes in (hello.sizes, own):
         if reason := terms.check_sizes(sizes):

@@ -144,6 +144,13 @@ def test_blinded_items_that_are_no_points_are_refused(pair: Pair, content: bytes
     assert reason(pair, other) == "malformed"
 
 
+def test_a_partner_whose_budget_is_used_up_is_not_told_set_sizes(pair: Pair) -> None:
+    pair.offer = replace(pair.offer, terms={"north": replace(TERMS, runs=1)})
+    _, sealed = pair.request()
+    pair.answered(sealed)
+    assert reason(pair, start(pair.asking)[1]) == "no-budget"
+
+
 def test_sessions_that_are_begun_and_never_finished_are_limited(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

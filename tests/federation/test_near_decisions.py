@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +105,37 @@ def test_a_partner_that_does_not_answer_ends_in_an_error(near_library: Path, tmp
         plan = NearPlan(SESSION, (2, 2), 64, 1, "bit")
         with pytest.raises(LibraryFailed):
             spu.compare(plan, vectors, rank=0, sockets=(tmp_path / "a", tmp_path / "b"))
+
+
+@pytest.mark.parametrize("page", ["/vars", "/flags", "/status", "/pprof/cmdline", "/dir/etc/passwd"])
+def test_the_process_of_the_library_shows_no_page_about_the_machine(near_library: Path, page: str) -> None:
+    """Its network library has such pages, which a partner could ask for instead of computing."""
+    vectors, plan = rounded(embeddings(2, 64, 0)), NearPlan(SESSION, (2, 2), 64, 1, "bit")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(1) as waiting,
+        open_spu(near_library) as spu,
+    ):
+        sockets = Path(folder) / "own", Path(folder) / "peer"
+        work = waiting.submit(spu.compare, plan, vectors, rank=0, sockets=sockets)
+        told = asked(sockets[0], f"GET {page} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        spu.process.child.process.kill()
+        with pytest.raises(LibraryFailed):
+            work.result()
+    assert told.startswith(b"HTTP/1.1 404")
+
+
+def asked(path: Path, request: bytes) -> bytes:
+    """Connect to a socket, once there is one, and return the beginning of the answer."""
+    end = time.monotonic() + 60
+    while True:
+        with socket.socket(socket.AF_UNIX) as opened, suppress(FileNotFoundError, ConnectionRefusedError):
+            opened.settimeout(60)
+            opened.connect(str(path))
+            opened.sendall(request)
+            return opened.recv(1000)
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_shares_that_are_not_of_this_comparison_end_in_an_error(near_library: Path) -> None:

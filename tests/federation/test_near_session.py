@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import struct
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from aiohttp import ClientSession
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.federation.messages.sealed import InvalidMessage, Message, open_sealed
 from medsanitize.federation.messages.transcript import TRANSCRIPTS
+from medsanitize.federation.near import client
 from medsanitize.federation.near.bounds import NearBound, own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
 from medsanitize.federation.near.embeddings import SCALE, near_set
@@ -326,6 +329,28 @@ def test_a_partner_that_says_nothing_keeps_no_other_one_waiting(sides: tuple[Nea
 
     with serving(south.party, north.party.identity, {"north": south}) as address:
         asyncio.run(idle(address))
+
+
+def test_a_command_that_is_interrupted_leaves_nothing_behind(
+    sides: tuple[NearSide, NearSide], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    north, south = sides
+    # Short: paths of sockets have at most 107 characters.
+    with tempfile.TemporaryDirectory() as temporary:
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+
+        async def interrupted(address: str) -> None:
+            asking = asyncio.create_task(client._ask(north, address))
+            while len(list(Path(temporary).glob("*/own"))) < 2:
+                await asyncio.sleep(0.05)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+        with serving(south.party, north.party.identity, {"north": south}) as address:
+            asyncio.run(interrupted(address))
+        gc.collect()
+        assert (list(Path(temporary).iterdir()), caplog.messages) == ([], [])
 
 
 def test_bounds_are_those_of_each_partys_own_images(sides: tuple[NearSide, NearSide]) -> None:

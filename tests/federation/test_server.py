@@ -164,6 +164,27 @@ def test_a_malformed_request_is_not_logged(
     assert (told, caplog.records) == (b"HTTP/1.0 400", [])
 
 
+@pytest.mark.parametrize("has_certificate", [False, True], ids=["nobody", "a stranger"])
+def test_who_is_no_partner_sees_the_certificate_and_gets_no_answer(
+    parties: tuple[LocalParty, LocalParty], tmp_path: Path, has_certificate: bool
+) -> None:
+    north, south = parties
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if has_certificate:
+        create_party(tmp_path / "west", "west")
+        context = client_context(open_party(tmp_path / "west"), south.identity)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    told = b""
+    with server_of(south, north) as port:
+        plain = socket.create_connection(("127.0.0.1", port), timeout=60)
+        with context.wrap_socket(plain) as opened:
+            assert opened.getpeercert(binary_form=True) == south.identity.certificate
+            with suppress(OSError):
+                opened.sendall(POST + b"Content-Length: 0\r\n\r\n")
+                told = opened.recv(1)
+    assert told == b""
+
+
 def ended(opened: ssl.SSLSocket) -> bool:
     """Whether the server ends the connection without an answer."""
     try:
