@@ -46,6 +46,7 @@ RUN = 100_000_000_000
 EXPECTED = 0.01
 PIECE = 5
 PLANTS = 300
+SEED = 23
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz    ,.-\0", np.uint8)
 
 
@@ -138,21 +139,21 @@ def found_in(search: Any, data: bytes, *, native: bool) -> tuple[int, int]:
     return matches, found
 
 
-def blocks_of(kind: str, count: int) -> Iterator[bytes]:
+def blocks_of(kind: str, count: int, seed: int = SEED) -> Iterator[bytes]:
     """Blocks of one kind, joined to images of a megabyte."""
-    numbers = np.random.default_rng([23, KINDS.index(kind)])
+    numbers = np.random.default_rng([seed, KINDS.index(kind)])
     for start in range(0, count, 256):
         yield blocks(kind, min(256, count - start), numbers)
 
 
-def measure(values: list[tuple[str, str]], number: int, kinds: Sequence[str]) -> dict[str, Any]:
+def measure(values: list[tuple[str, str]], number: int, kinds: Sequence[str], seed: int) -> dict[str, Any]:
     """Matches, chance hits, planted values found and seconds, by kind of block."""
     search = search_of(values)
     chosen = random.Random(5).sample(values, min(PLANTS, len(values)))  # noqa: S311
     result: dict[str, Any] = {"patterns": len(search._patterns), "kinds": kinds}
     for kind in kinds:
         spent, matches, hits = 0.0, 0, 0
-        for data in blocks_of(kind, number):
+        for data in blocks_of(kind, number, seed):
             start = time.process_time()
             seen, counted = found_in(search, data, native=kind != "compressed")
             matches, hits = matches + seen, hits + counted
@@ -231,6 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=400)
     parser.add_argument("--values", type=int, default=10_000)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the searched blocks, to run parts at once")
     parser.add_argument("--before")
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -238,12 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         values = [
             (category, value) for category, value in json.loads((options.out / "values.json").read_text())
         ]
-        print(json.dumps(measure(values, options.blocks, options.kinds)))
+        print(json.dumps(measure(values, options.blocks, options.kinds, options.seed)))
         return 0
     fresh(options.out)
     values = values_of(options.values)
     (options.out / "values.json").write_text(json.dumps(values))
-    now, before = measure(values, options.blocks, options.kinds), None
+    now, before = measure(values, options.blocks, options.kinds, options.seed), None
     if options.before:
         command = [
             options.before,
@@ -252,6 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--raw",
             "--blocks",
             str(options.blocks),
+            "--seed",
+            str(options.seed),
             "--kinds",
         ]
         command += options.kinds

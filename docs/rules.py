@@ -66,7 +66,7 @@ CHANGES: Mapping[str, str] = {
     "frame-metadata": "comments and application segments in a compressed frame",
     "free-text": "free text, cleaned",
     "free-text-language": "free text in a language that the word lists do not cover, cleaned",
-    "group-length": "group length element",
+    "group-length": "group length element, or Length to End",
     "icc-profile": "ICC profile: numbers are kept, texts are removed",
     "icon-image": "icon image",
     "institution": "content item with the name or address of an institution",

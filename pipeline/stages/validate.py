@@ -40,6 +40,8 @@ from medsanitize.verifiers.validity.pixels import pixels_differ
 
 BATCH = 8
 ERROR, PIXELS = "introduced-error", "pixels-differ"
+# Without pixel data an object lacks what its IOD requires: on purpose, as its record says.
+_NO_PIXELS, _OF_PIXELS = "X:undecodable-pixels", ("/PixelData(", "/PixelPadding")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 # Changes of the record after which pixels differ from those of the source on purpose.
 _PIXEL_CHANGES = frozenset(
@@ -52,12 +54,16 @@ _PIXEL_CHANGES = frozenset(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    """A staged file and its source; ``same_pixels`` if the pixels are to be those of the source."""
+    """A staged file and its source.
+
+    ``same_pixels`` if the pixels are to be those of the source, ``no_pixels`` if they were left out.
+    """
 
     id: int
     sop_class: str
     deflated: bool
     same_pixels: bool
+    no_pixels: bool
     path: str
     sources: tuple[bytes, ...]
     stamp: bytes
@@ -198,6 +204,7 @@ def _targets(state: State, objects: Iterable[ObjectToValidate]) -> Iterator[Targ
             record.sop_class,
             record.transfer_syntax == _DEFLATED,
             _keeps_pixels(record),
+            _NO_PIXELS in record.rules,
             staged_path(*one.names),
             open_paths(state.seal, one.source),
             one.stamp,
@@ -239,4 +246,6 @@ def _compare(worker: Worker, target: Target) -> Compared:
     except Exception:  # noqa: BLE001  a comparison that fails says nothing about the object
         return Compared(target.id, target.sop_class)
     introduced, kept = dict(found.introduced), dict(found.kept)
+    if target.no_pixels:
+        introduced = {kind: n for kind, n in introduced.items() if not kind.startswith(_OF_PIXELS)}
     return Compared(target.id, target.sop_class, found.judged, introduced, kept, differ)

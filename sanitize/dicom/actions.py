@@ -7,8 +7,9 @@ caller may cache their results.
 from __future__ import annotations
 
 import re
-from functools import cache
-from struct import pack
+from contextlib import suppress
+from functools import cache, lru_cache
+from struct import error, pack
 
 from medsanitize.sanitize.dicom.coded_entries import CODED, SCHEME, scheme_designator
 from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time, shift_time
@@ -32,6 +33,10 @@ _ARCS = frozenset(["", "0", "1", "2"])
 # 16 printable bytes: by chance, one in ten million positions of an array of numbers begins such a run.
 _TEXT_IN_NUMBERS = re.compile(rb"[\x20-\x7e]{16,}")
 _ID_DIGITS = re.compile(r"\d{5,}")
+# Digits of known numbers that are searched in binary ones: fewer are found in them by chance.
+_FEWEST_DIGITS, _MOST_DIGITS = 6, 15
+# Bytes of a value, and of one number in it.
+_MOST_SEARCHED, _LEAST_SEARCHED = 512, 4
 _YEARS = {b"D": 1 / 365.25, b"W": 7 / 365.25, b"M": 1 / 12, b"Y": 1.0}
 # Ages over 89 are identifiers: 45 CFR 164.514(b)(2)(i)(C).
 _MAX_AGE = 89
@@ -178,11 +183,31 @@ def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, va
         return remove_by_type(job, rule, tag, vr, value, "invalid-value")
     if _spells_freely(scope, rule, tag, vr, value):
         return remove_by_type(job, rule, tag, vr, value, "foreign-numbers")
+    if len(value) <= _MOST_SEARCHED and size >= _LEAST_SEARCHED:
+        known = _encoded(job.subject.ban.numbers)
+        if known and any(value[at : at + size] in known for at in range(0, len(value), size)):
+            return remove_by_type(job, rule, tag, vr, value, "known-identifier")
     # A run may start in the middle of a number; compare whole numbers only.
     spelled = (found[0][-found.start() % size :] for found in _TEXT_IN_NUMBERS.finditer(value))
     if not all(_is_ramp(run, size) for run in spelled):
         return remove_by_type(job, rule, tag, vr, value, "text-in-numbers")
     return vr, value, "K:unchanged", ()
+
+
+@lru_cache(maxsize=256)
+def _encoded(numbers: frozenset[str]) -> frozenset[bytes]:
+    """Return known numbers of a patient as binary ones, in either byte order."""
+    found = set()
+    for digits in numbers:
+        if not _FEWEST_DIGITS <= len(digits.lstrip("0")) <= _MOST_DIGITS:
+            continue
+        number = int(digits)
+        forms = "IiQqd" + ("f" if number < 1 << 24 else "")
+        for form in forms:
+            # A number that does not fit into 32 bits cannot be in them.
+            with suppress(error):
+                found.update((pack(f"<{form}", number), pack(f">{form}", number)))
+    return frozenset(found)
 
 
 def _is_ramp(value: bytes, size: int) -> bool:

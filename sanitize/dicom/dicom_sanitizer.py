@@ -147,7 +147,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
         job = ObjectState(self._policy, self._keys, self._subject_of(context), self._uids, self._texts)
         job.own_uid = context.own_uid
         job.decided = {decision.location: decision.verdict for decision in context.decisions}
-        sop_class = container.sop_class
+        # The data set decides: a class that only the File Meta Information states may be anything.
+        sop_class = container.sop_class if container.sop_class in registered_uids() else ""
         made: dict[int, str] = {}
         if job.own_uid:
             made[_SOP] = job.uid(f"own/{sha256(container.buf).hexdigest()}")
@@ -196,6 +197,8 @@ class DicomSanitizer(Sanitizer[Buffer]):
         found = walk.text(_SOP_CLASS)
         if found and found != sop_class:
             raise _OtherSopClass(found)
+        if container.sop_class and not sop_class:
+            raise Quarantined("unknown-sop-class")
         return _Pass(walk, out, end, sop_class)
 
     def _rebuild(self, done: _Pass, context: Context) -> RebuiltDocument:

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 from medsanitize.sanitize.dicom.object_state import Links, ObjectState
 from medsanitize.sanitize.dicom.rules import Rule
+from medsanitize.sanitize.formats.dicom.dictionary import least_values
 from medsanitize.sanitize.formats.dicom.transfer_syntax import NUMBER_SIZES, TEXT_VRS
 from medsanitize.sanitize.pseudonyms import keyed_mac, pseudonym_token
 
@@ -30,9 +31,9 @@ def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
         A value that is valid for ``vr`` (PS3.5 6.2); zero for numbers.
     """
     if vr in NUMBER_SIZES:
-        return bytes(NUMBER_SIZES[vr])
+        return bytes(NUMBER_SIZES[vr] * least_values(tag))
     if vr in (b"IS", b"DS"):
-        return b"0"
+        return b"\\".join([b"0"] * least_values(tag))
     parts = (f"{tag:08x}", job.subject.patient, value.decode("latin-1"))
     if vr in (b"DA", b"DT", b"TM", b"AS"):
         return _dated(job, vr, value, parts)
@@ -40,7 +41,7 @@ def dummy_value(job: ObjectState, tag: int, vr: bytes, value: bytes) -> bytes:
         return job.uid(value.decode("latin-1").strip(" \0")).encode("ascii")
     name = pseudonym_token(job.keys.dummy, 8, *parts).encode("ascii")
     if vr == b"CS":  # allows no hyphen
-        return b"ANON_" + name
+        return b"\\".join([b"ANON_" + name] * least_values(tag))
     if vr == b"UR":
         return b"urn:x-anon:" + name
     if vr in TEXT_VRS or vr in (b"AE", b"PN"):

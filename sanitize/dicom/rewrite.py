@@ -57,7 +57,7 @@ from medsanitize.sanitize.formats.dicom.transfer_syntax import (
 )
 from medsanitize.sanitize.quarantine import Quarantined, tag_path_text
 
-_CHARSET = 0x00080005
+_CHARSET, _LENGTH_TO_END = 0x00080005, 0x00080001
 _NOT_CACHED = COUNTS | DATA | CONTEXT_GROUP | {CODE_VALUE, CODE_MEANING, CONTENT_SEQUENCE, REFERENCED_PLACE}
 """Elements whose result depends on other elements of the data set, so that it must not be cached."""
 _SPACE_PADDED = STRING_VRS - {b"UI"}
@@ -287,9 +287,11 @@ def _skip(
 def _charset(walk: WalkState, value: bytes) -> Piece:
     """Set the character set (PS3.3 C.12.1.1.2); an undefined one is removed, and text is then ASCII."""
     walk.job.charset = value.rstrip(b" \0")
-    if charset_terms(value) is None:
+    terms = charset_terms(walk.job.charset)
+    if terms is None:
         return b"", ("X:unknown-character-set",), ()
-    return encode_element(walk.target, _CHARSET, b"CS", value), ("K:unchanged",), ()
+    stated = "\\".join(terms).encode("ascii")
+    return encode_element(walk.target, _CHARSET, b"CS", stated), ("K:unchanged",), ()
 
 
 def _settle(
@@ -305,8 +307,8 @@ def _settle(
 ) -> Piece:
     """Rewrite a public element of defined length."""
     group = tag >> 16
-    # Group lengths (retired, PS3.5 7.2) would be wrong after rewriting.
-    if not tag & 0xFFFF:
+    # Group lengths (retired, PS3.5 7.2) and Length to End would be wrong after rewriting.
+    if not tag & 0xFFFF or tag == _LENGTH_TO_END:
         return _GROUP_LENGTH
     if 0x6000 <= group <= 0x60FF or 0x5000 <= group <= 0x50FF:
         return collect_overlay(walk, scope, tag, raw[len(raw) - (stop - start) :])

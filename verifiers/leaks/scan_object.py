@@ -52,10 +52,12 @@ _NUMERIC: Final = frozenset([b"IS", b"DS", b"TM", b"AS", b"DA", b"DT"])
 # Sizes and counts in evidence files are numbers, too.
 _LEAST_DIGITS_IN_EVIDENCE: Final = 8
 _PIXEL_GROUP: Final = 0x7FE0
+_SAMPLE_VRS: Final = frozenset([b"OB", b"OW", b"OD", b"OF", b"OL", b"OV"])
+_PROFILE: Final = 0x00282000
 _NO_IMAGE: Final = 256
 _RUN_LENGTHS: Final = "1.2.840.10008.1.2.5"
 PIXELS: Final = "pixels"
-"""Location of a hit in the image data of an object."""
+"""Location of a hit in the image data of an object, or in other samples."""
 
 
 def audit_object(
@@ -187,17 +189,20 @@ class _Locations:
             return None
         pixels = tag >> 16 == _PIXEL_GROUP
         # Binary values of up to 256 bytes are no images: every hit counts.
+        samples = pixels
         if vr in _BINARY and (end - start > _NO_IMAGE or (pixels and self.packed)):
             native = not (pixels and self.packed) or parsed.transfer_syntax == _RUN_LENGTHS
             if not self.search.counts_in_image(parsed.buffer, hit, start, end, native=native):
                 return None
+            # Waveforms, tables and surfaces are samples as well: chance may spell a value in them.
+            samples = pixels or (vr in _SAMPLE_VRS and tag != _PROFILE)
         if not stands_alone(parsed.buffer, hit, start, end):
             return None
         if expected.pseudonym and parsed.buffer[start:end].rstrip(b" \0") == expected.pseudonym.encode(
             "utf-8"
         ):
             return None
-        return PIXELS if pixels else parsed.path(index)
+        return PIXELS if samples else parsed.path(index)
 
 
 def audit_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:

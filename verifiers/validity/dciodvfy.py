@@ -7,6 +7,7 @@ that it knows are kept.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from typing import IO
 
 from medsanitize.offline import plain_environment
 from pydicom.datadict import keyword_for_tag
@@ -86,23 +88,55 @@ def compare_errors(source: Path, released: Path) -> Validity:
     program = find_dciodvfy()
     before = _errors(program, source) if program else None
     after = _errors(program, released) if program and before is not None else None
-    if before is None or after is None:
+    if program is None or before is None or after is None:
         return Validity(judged=False)
+    if after - before:
+        before |= _errors_behind_un(program, source)
     return Validity(True, dict(sorted((after - before).items())), dict(sorted((after & before).items())))
+
+
+def _errors_behind_un(program: str, source: Path) -> Counter[str]:
+    """Errors of a source whose elements of VR UN have the VR of the dictionary, as in the released object.
+
+    dciodvfy does not look into sequences that are written as UN.
+    """
+    import warnings
+
+    from pydicom import dcmread
+
+    if not hasattr(os, "memfd_create"):
+        return Counter()
+    try:
+        with warnings.catch_warnings(), open(os.memfd_create("source"), "w+b") as copy:
+            warnings.simplefilter("ignore")
+            data_set = dcmread(source)
+            data_set.decode()  # reads every element, and so settles its VR
+            data_set.save_as(copy)
+            copy.seek(0)
+            return _errors_of(program, copy) or Counter()
+    except Exception:  # noqa: BLE001  what pydicom cannot read or write excuses nothing
+        return Counter()
 
 
 def _errors(program: str, path: Path) -> Counter[str] | None:
     try:
-        # Its own file on standard input: every user of the machine can read the arguments of a process.
         with path.open("rb") as file:
-            done = subprocess.run(  # noqa: S603  a program that is installed here, and no shell
-                [program, "-new", "/dev/stdin"],
-                stdin=file,
-                capture_output=True,
-                env=plain_environment(),
-                timeout=_SECONDS,
-                check=False,
-            )
+            return _errors_of(program, file)
+    except OSError:
+        return None
+
+
+def _errors_of(program: str, file: IO[bytes]) -> Counter[str] | None:
+    try:
+        # Its own file on standard input: every user of the machine can read the arguments of a process.
+        done = subprocess.run(  # noqa: S603  a program that is installed here, and no shell
+            [program, "-new", "/dev/stdin"],
+            stdin=file,
+            capture_output=True,
+            env=plain_environment(),
+            timeout=_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     # A signal: the program crashed.

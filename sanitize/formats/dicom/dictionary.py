@@ -30,6 +30,15 @@ def most_values(tag: int) -> int | None:
 
 
 @cache
+def least_values(tag: int) -> int:
+    """Return the smallest number of values that PS3.6 allows for an attribute."""
+    from pydicom._dicom_dict import DicomDictionary
+
+    first = DicomDictionary[tag][1].split("-")[0] if tag in DicomDictionary else "1"
+    return int(first) if first.isdigit() else 1
+
+
+@cache
 def times_of_dates() -> dict[int, int]:
     """Return the tag of each DA attribute -> that of the TM attribute which states its time of day.
 

@@ -170,3 +170,17 @@ def test_the_gate_says_how_much_it_looked_at(workplace: Workplace) -> None:
     (found,) = [one for one in run(policy, ONE).gates if one.name == "valid DICOM"]
 
     assert (found.looked_at, found.concerned) == (2, 4)
+
+
+@needs_dciodvfy
+def test_pixels_that_were_left_out_are_no_error_of_ours(workplace: Workplace) -> None:
+    policy = workplace(validation="all")
+    two_series(policy)
+    assert isinstance(policy.inputs[0], Path)
+    for path in policy.inputs[0].iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data.replace(b"1.2.840.10008.1.2.1\0", b"1.2.826.0.1.123456\0\0", 1))
+
+    result = run(policy, ONE)
+
+    assert (result.quarantined, validity(policy)["checked"]) == ({}, 4)

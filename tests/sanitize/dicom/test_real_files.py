@@ -182,6 +182,55 @@ def test_an_enumerated_value_of_a_required_attribute_stays(
     assert release(data_set, policy)[2].AnatomicalOrientationType == "BIPED"
 
 
+def test_a_length_to_end_is_removed_as_other_lengths_are(release: Release, real: Real) -> None:
+    # Readers that trust it, such as dciodvfy, would end after so many bytes.
+    data_set = real("CT_small.dcm")
+    data_set.add_new(0x00080001, "UL", 123)
+
+    done, _, released = release(data_set)
+
+    assert 0x00080001 not in released
+    assert done.record.rules["X:group-length"] >= 1
+
+
+def test_an_unknown_class_of_the_file_meta_only_is_replaced(release: Release, real: Real) -> None:
+    data_set = real("CT_small.dcm")
+    data_set.file_meta.MediaStorageSOPClassUID = "2.25.1234567890"
+
+    _, out, released = release(data_set)
+
+    assert released.file_meta.MediaStorageSOPClassUID == released.SOPClassUID
+    assert b"2.25.1234567890" not in out
+
+
+def test_an_unknown_class_is_not_forgotten(sanitize: Sanitize, real: Real) -> None:
+    data_set = real("CT_small.dcm")
+    data_set.file_meta.MediaStorageSOPClassUID = "2.25.1234567890"
+    del data_set.SOPClassUID
+
+    done, _ = sanitize(data_set)
+
+    assert [one.rule for one in done.record.findings] == ["unknown-sop-class"]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "vr", "values"),
+    [("ImageType", "PN", 2), ("ImagePositionPatient", "LO", 3), ("PixelSpacing", "LO", 2)],
+)
+def test_a_dummy_has_as_many_values_as_the_standard_requires(
+    keyword: str, vr: str, values: int, real: Real, release: Release
+) -> None:
+    data_set = real("CT_small.dcm")
+    tag = data_set[keyword].tag
+    del data_set[keyword]
+    data_set.add_new(tag, vr, "QUIXLEYVANE\\ZYPHORA")
+
+    _, out, released = release(data_set)
+
+    assert values == released[keyword].VM
+    assert b"QUIXLEYVANE" not in out
+
+
 def with_kvp(data: bytes, vr: bytes, value: bytes) -> bytes:
     """CT_small.dcm with another encoding of KVP, which is of Type 2 in CT images."""
     at = data.index(b"\x18\x00\x60\x00DS", elements(data))
@@ -290,3 +339,24 @@ def test_a_right_offset_table_is_not_named(real: Real, release: Release) -> None
     done, _, _ = release(real("JPEG2000.dcm"))
 
     assert "C:offset-table" not in done.record.rules
+
+
+@pytest.mark.parametrize(
+    "charset", [None, "ISO_IR 100", "ISO_IR 192", ["", "ISO 2022 IR 87"], ["", "garbage"]]
+)
+@pytest.mark.parametrize("preset", ["ps3.15-basic", "research"])
+def test_a_name_after_an_escape_is_known_and_removed_whatever_is_declared(
+    charset: str | list[str] | None, preset: str, real: Real, load_bytes: Load
+) -> None:
+    data_set = real("CT_small.dcm")
+    data_set.PatientName, data_set.StudyDescription = "N" * 36, "T" * 20
+    data_set.SpecificCharacterSet = charset
+    data = load_bytes(data_set)
+    data = data.replace(b"N" * 36, b"Yamada^Tsuyoshi=\x1b$B;3ED9d;V\x1b(B".ljust(36), 1)
+    data = data.replace(b"T" * 20, b"CT \x1b$B;3ED9d;V\x1b(B  ".ljust(20), 1)
+
+    done = Deidentifier({"preset": preset, "pixels": {"faces": "ignore"}}, ReleaseKey.generate())(data)
+
+    assert done.outcome == "released"
+    assert b";3ED" not in done.to_bytes()
+    assert "山田".encode() not in done.to_bytes()

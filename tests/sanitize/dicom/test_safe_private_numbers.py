@@ -82,3 +82,34 @@ def test_another_long_number_is_no_b_value(value: str, real: Real, release: Rele
     _, _, out = release(with_private(real("MR_small.dcm"), GE, 0x00431039, "IS", value))
 
     assert 0x00431039 not in out
+
+
+@pytest.mark.parametrize("patient", ["4711081", "K4711081", "0004711081"])
+@pytest.mark.parametrize(
+    ("tag", "vr"),
+    [(0x2005100D, "FL"), (0x00189073, "FD"), (0x00189327, "FD"), (0x00189313, "FD"), (0x00187FFE, "UL")],
+)
+@pytest.mark.parametrize("name", ["MR_small.dcm", "MR_small_implicit.dcm", "MR_small_bigendian.dcm"])
+def test_a_known_number_is_removed_from_binary_numbers(
+    patient: str, tag: int, vr: str, name: str, real: Real, release: Release
+) -> None:
+    data_set = real(name)
+    data_set.PatientID = patient
+    data_set.add_new(0x20050010, "LO", "Philips MR Imaging DD 001")
+    data_set.add_new(tag, vr, [4711081] * 3 if tag == 0x00189313 else 4711081)
+
+    _, out, _ = release(data_set)
+
+    order = ">" if name.endswith("bigendian.dcm") else "<"
+    form = {"FL": "f", "FD": "d", "UL": "I"}[vr]
+    assert struct.pack(f"{order}{form}", 4711081) not in out
+
+
+def test_other_binary_numbers_stay(real: Real, release: Release) -> None:
+    data_set = real("MR_small.dcm")
+    data_set.PatientID = "4711081"
+    data_set.AcquisitionDuration = 4711082.0
+
+    _, _, out = release(data_set)
+
+    assert out.AcquisitionDuration == 4711082.0

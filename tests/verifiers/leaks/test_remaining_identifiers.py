@@ -416,6 +416,18 @@ def test_a_name_among_the_pixels_is_found(
     assert Finding("pixels", "audit:name") in audited(made, search, data_set, tmp_path)
 
 
+def test_a_name_among_the_samples_of_a_waveform_is_one_of_the_image_data(
+    made: ModuleType, search: IdentifierSearch, tmp_path: Path
+) -> None:
+    data_set = made.make_released_object()
+    wave = pydicom.Dataset()
+    wave.WaveformBitsAllocated = 16
+    wave.add_new(0x54001010, "OW", bytes(1000) + b"John Doe 88123406 MULLER^JORG " + bytes(1000))
+    data_set.WaveformSequence = Sequence([wave])
+
+    assert audited(made, search, data_set, tmp_path) == (Finding("pixels", "audit:name"),)
+
+
 def test_a_name_far_inside_large_pixel_data_is_found_across_chunks(
     made: ModuleType, search: IdentifierSearch, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,42 @@ def test_an_error_of_the_source_is_not_introduced(tmp_path: Path) -> None:
 
     assert (found.judged, found.introduced) == (True, {})
     assert found.kept
+
+
+def with_un_sequence(path: Path, *, valid: bool) -> Path:
+    """A file with a sequence that is written as UN, in implicit VR (PS3.5 6.2.2)."""
+    data = path.read_bytes()
+    uid = b"1.2.840.10008.5.1.4.1.1.2\0"
+    item = struct.pack("<HHL", 0x0008, 0x1150, len(uid)) + uid if valid else b""
+    item += struct.pack("<HHL", 0x0008, 0x1155, 8) + b"1.2.3.4\0"
+    value = struct.pack("<HHL", 0xFFFE, 0xE000, len(item)) + item
+    element = struct.pack("<HH2sHL", 0x0008, 0x1140, b"UN", 0, len(value)) + value
+    at = data.index(b"\x09\x00\x10\x00", 144)
+    path.write_bytes(data[:at] + element + data[at:])
+    return path
+
+
+@needs_dciodvfy
+def test_an_error_that_a_source_hides_in_a_sequence_of_vr_un_is_not_introduced(tmp_path: Path) -> None:
+    source = with_un_sequence(write_ct(tmp_path / "a.dcm", 1), valid=False)
+
+    found = compare_errors(source, changed(source, lambda data: data.decode()))
+
+    assert (found.judged, found.introduced) == (True, {})
+    assert any("ReferencedImageSequence" in kind for kind in found.kept)
+
+
+@needs_dciodvfy
+def test_an_error_that_a_sequence_of_vr_un_has_not_is_introduced(tmp_path: Path) -> None:
+    source = with_un_sequence(write_ct(tmp_path / "a.dcm", 1), valid=True)
+
+    def change(data: pydicom.Dataset) -> None:
+        data.decode()
+        del data.ReferencedImageSequence[0].ReferencedSOPClassUID
+
+    found = compare_errors(source, changed(source, change))
+
+    assert any("ReferencedSOPClassUID" in kind for kind in found.introduced)
 
 
 @needs_dciodvfy
