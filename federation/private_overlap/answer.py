@@ -27,7 +27,7 @@ from medsanitize.federation.messages.sealed import (
 from medsanitize.federation.messages.transcript import keep_transcript
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.federation.parties.trust import trusted_partners
-from medsanitize.federation.private_overlap.budget import Query, pay, spent
+from medsanitize.federation.private_overlap.budget import Query, is_paid, pay, spent
 from medsanitize.federation.private_overlap.items import Items, sizes_of
 from medsanitize.federation.private_overlap.secret import commitment, salted_items, session_secret
 from medsanitize.federation.private_overlap.session_files import (
@@ -167,7 +167,9 @@ def _greet(
 ) -> bytes:
     """Agree on terms, and give this party's half of the secret."""
     hello = Hello.model_validate(message.payload)
-    if message.previous is not None or message.parts or file.exists():
+    # The record of payments outlives the files of a session.
+    is_known = file.exists() or is_paid(party.folder, message.session)
+    if message.previous is not None or message.parts or is_known:
         raise Refusal("out-of-order")
     if tuple(hello.comparisons) != terms.comparisons:
         raise Refusal("other-terms")

@@ -35,7 +35,7 @@ class Query:
     partner
         Fingerprint of the partner.
     session
-        Its session; a session is paid for once, in one direction and for one set of items.
+        Its session; a session is paid for once, and is one comparison.
     role
         Whether this party asked or answered.
     own, other
@@ -82,10 +82,10 @@ def pay(
     moment = time.time() if now is None else now
     with _locked(folder) as file:
         paid = list(_rows(file))
-        # A partner knows the sessions that it has answered, and chooses its own: the same name asked the
-        # other way, or for something else, is another comparison.
-        if any(one.is_of(query) for one in paid):
-            return not once
+        # Partners know the names of sessions: another comparison under one of them would be free, and its
+        # transcript would replace the first one's.
+        if known := [one for one in paid if one.session == query.session]:
+            return not once and all(one.is_of(query) for one in known)
         # A clock that was set back must not make room: entries of the future count as well.
         if sum(one.partner == query.partner and one.time > moment - days * _DAY for one in paid) >= runs:
             return False
@@ -110,6 +110,14 @@ def spent(folder: Path, partner: str, *, days: int, now: float | None = None) ->
     with _locked(folder) as file:
         rows = list(_rows(file))
     return sum(one.partner == partner and one.time > moment - days * _DAY for one in rows)
+
+
+def is_paid(folder: Path, session: str) -> bool:
+    """Whether a session was ever paid for; its name is not used again."""
+    if not (folder / QUERIES).is_file():
+        return False
+    with _locked(folder) as file:
+        return any(one.session == session for one in _rows(file))
 
 
 @contextmanager

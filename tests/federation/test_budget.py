@@ -28,13 +28,16 @@ def test_the_same_session_is_paid_for_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"role": "asked"}, {"own": {"near": 50}}], ids=["the other way", "for other items"]
+    "changes",
+    [{"role": "asked"}, {"own": {"near": 50}}, {"partner": "b" * 64}],
+    ids=["the other way", "for other items", "by another partner"],
 )
 def test_the_name_of_a_session_that_was_paid_for_buys_no_other_comparison(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    pay(tmp_path, query(7), runs=1, days=30, now=1000.0)
-    assert not pay(tmp_path, replace(query(7), **changes), runs=1, days=30, now=1000.0)
+    """Its transcript would replace the first one's."""
+    pay(tmp_path, query(7), runs=5, days=30, now=1000.0)
+    assert not pay(tmp_path, replace(query(7), **changes), runs=5, days=30, now=1000.0)
 
 
 def test_partners_have_budgets_of_their_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -149,6 +150,18 @@ def test_a_partner_whose_budget_is_used_up_is_not_told_set_sizes(pair: Pair) -> 
     _, sealed = pair.request()
     pair.answered(sealed)
     assert reason(pair, start(pair.asking)[1]) == "no-budget"
+
+
+def test_a_session_that_was_paid_for_is_not_opened_again_when_its_files_have_expired(pair: Pair) -> None:
+    asked, sealed = pair.request()
+    pair.answered(sealed)
+    for path in (pair.south.folder / "sessions").iterdir():
+        os.utime(path, (0, 0))
+    # Any first message removes expired files.
+    pair.answered(start(pair.asking)[1])
+    hello = start(pair.asking)[1]
+    again = pair.changed(hello, lambda message: replace(message, session=asked.session))
+    assert reason(pair, again) == "out-of-order"
 
 
 def test_sessions_that_are_begun_and_never_finished_are_limited(
