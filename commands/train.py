@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.training.train import TrainingResult
 
+# Of --epsilon; small against one in the number of patients of any table that trains a generator.
+_DELTA = 1e-5
+
 
 @click.group()
 def train() -> None:
@@ -185,6 +188,20 @@ def _print_training(kind: str, recipe: str, result: TrainingResult, purpose: str
     help="Continue from a generator or a diffusers pipeline (safetensors); its networks and size replace"
     " those of the recipe.",
 )
+@click.option(
+    "--epsilon",
+    type=float,
+    metavar="NUMBER",
+    help="Train with differential privacy: the most that may be learned about one patient, all images"
+    " together (8 is weak, 1 strong). Images become much worse; see docs/generators.md.",
+)
+@click.option(
+    "--delta",
+    type=float,
+    metavar="NUMBER",
+    help="With --epsilon: probability that the bound does not hold, 1e-5 by default; less than one in the"
+    " number of patients.",
+)
 def train_generator(
     images: Path,
     labels: Path,
@@ -195,6 +212,8 @@ def train_generator(
     recipe: str | None,
     prediction: str | None,
     pipeline: Path | None,
+    epsilon: float | None,
+    delta: float | None,
     kind: Modality | None,
     *,
     as_json: bool,
@@ -215,14 +234,19 @@ def train_generator(
             "--prediction has no effect with --pipeline: the denoiser keeps its prediction target",
             "Leave one of them out",
         )
-    check_extra("generate")
+    if delta is not None and epsilon is None:
+        raise UsageError("--delta has no effect without --epsilon", "Add --epsilon, or leave --delta out")
+    check_extra("generate" if epsilon is None else "dp")
+    from medsanitize.generators.diffusion.privacy_statement import privacy_cost, privacy_statement
     from medsanitize.generators.diffusion.recipes import prediction_for, recipe_for
     from medsanitize.generators.diffusion.train import train_generator as train_model
+    from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyBudget
 
+    budget = None if epsilon is None else PrivacyBudget(epsilon, _DELTA if delta is None else delta)
     chosen = recipe_for(recipe, prediction_for(prediction))
     rows = read_labels(labels, images, columns_of(renamed), split).of_kind(kind)
     with long_running(log_json) as (progress, cancellation):
-        result = train_model(rows, column, chosen, pipeline, output, progress, cancellation)
+        result = train_model(rows, column, chosen, pipeline, output, progress, cancellation, budget)
     code = 1 if result.excluded else 0
     # Of several processes under accelerate, only the main one has a digest and prints.
     if not result.digest:
@@ -233,6 +257,8 @@ def train_generator(
         f" {counts['fit_patients']:,} patients, {len(result.classes)} classes;"
         f" {counts['held_images']:,} images of {counts['held_patients']:,} held out for the evaluation.",
         *(f"Excluded: {count:,} ({reason})." for reason, count in result.excluded.items()),
+        *privacy_statement(result.privacy),
+        *((privacy_cost(result.privacy),) if result.privacy else ()),
         f"Digest of the model: {result.digest}",
     ]
     facts = {
@@ -243,6 +269,7 @@ def train_generator(
         "classes": dict(result.classes),
         "excluded": dict(result.excluded),
         "last": dict(result.log[-1]) if result.log else {},
+        "privacy": result.privacy,
         "exit_code": code,
     }
     print_result(as_json, facts, "\n".join(lines))

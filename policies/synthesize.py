@@ -68,6 +68,9 @@ class Synthesize(Section):
     inconclusive: Literal["accept", "refuse"] = "refuse"
     """Treatment of an attack (membership inference, restoration) that the splits are too small for:
     ``refuse``: no synthetic image is released; ``accept``: the bound decides, and the report says so."""
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Largest accepted epsilon of the generator's differential privacy for a patient; generators without it,
+    or with a larger one, are rejected. By default none is required."""
     reidentification: Reidentification | None = None
     """Limit of re-identification; by default the exposure is reported without a limit."""
     form: Literal["secondary-capture", "cr", "png"] = "secondary-capture"

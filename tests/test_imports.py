@@ -45,7 +45,10 @@ NEED_AN_EXTRA = (
     "verifiers.reid.training",
 )
 # The interface of generators for other packages, which does not need the networks.
-PLAIN = tuple(f"generators.diffusion.{name}" for name in ("config", "generator", "preprocess", "recipes"))
+PLAIN = tuple(
+    f"generators.diffusion.{name}"
+    for name in ("config", "generator", "preprocess", "privacy_statement", "recipes")
+)
 # Import names that differ from the distribution names.
 IMPORT_NAMES: Mapping[str, str] = {
     "pillow": "PIL",

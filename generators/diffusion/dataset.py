@@ -162,7 +162,13 @@ def _shared(values: Iterable[str], patients: Iterable[object]) -> frozenset[str]
 
 
 def split_dataset(
-    labels: Labels, column: str | None, seed: int, progress: Progress, cancellation: Cancellation
+    labels: Labels,
+    column: str | None,
+    seed: int,
+    progress: Progress,
+    cancellation: Cancellation,
+    *,
+    hold_out: bool = True,
 ) -> DatasetSplit:
     """Read the images, hold out a tenth of the patients, and exclude rare classes.
 
@@ -178,6 +184,8 @@ def split_dataset(
         Selects the held-out patients.
     progress, cancellation
         Progress and cancellation.
+    hold_out
+        False holds nobody out: who is held out depends on all patients.
 
     Raises
     ------
@@ -187,7 +195,7 @@ def split_dataset(
     labels, classes = assign_classes(labels, column)
     examples, excluded = examples_of(labels, progress, cancellation)
     values = [classes.get(path, "") for path in examples.paths]
-    held, left = _kept_back(examples.patients, values, seed)
+    held, left = _kept_back(examples.patients, values, seed, HELD_SHARE if hold_out else 0.0)
     if column is None or left >= set(classes.values()):
         return DatasetSplit(examples, classes, held, excluded)
     aside = {path for path, one in zip(examples.paths, held, strict=True) if one}
@@ -198,7 +206,7 @@ def split_dataset(
 
 
 def _kept_back(
-    patients: NDArray[np.int64], values: Sequence[str], seed: int
+    patients: NDArray[np.int64], values: Sequence[str], seed: int, share: float
 ) -> tuple[NDArray[np.bool_], frozenset[str]]:
     """Whether each image is of a held-out patient, and the classes with enough training patients."""
     everyone = np.unique(patients)
@@ -214,7 +222,7 @@ def _kept_back(
     while True:
         inside = np.isin(of, list(left))
         people = shuffled[np.isin(shuffled, patients[inside])]
-        held = np.isin(patients, people[: max(1, round(HELD_SHARE * len(people)))])
+        held = np.isin(patients, people[: max(1, round(share * len(people))) if share else 0])
         learned = inside & ~held
         shared = left if left == {""} else _shared(of[learned].tolist(), patients[learned].tolist())
         if shared == left:

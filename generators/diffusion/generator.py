@@ -37,6 +37,11 @@ class Generator(Protocol):
         """Class names in order of their numbers; empty for a generator without classes."""
         ...
 
+    @property
+    def privacy(self) -> Mapping[str, Any] | None:
+        """Statement of differential privacy, from ``PrivacyPlan.facts``; None for a model without."""
+        ...
+
     def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Sample images, ``(n, size, size)``; each depends on its own class and seed only.
 

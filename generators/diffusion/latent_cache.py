@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +113,15 @@ def read_latents(
     every = [[_amounts(place, copy, strength, seed) for copy in range(copies)] for place in material.fit]
     amounts = torch.stack([torch.cat(row) for row in every]).numpy()
     return Latents(fit, stored[count:], amounts, mean, deviation)
+
+
+def with_public_scale(
+    latents: Latents, autoencoder: Autoencoder, squares: NDArray[np.uint8], machine: AcceleratorHandle
+) -> Latents:
+    """Replace the statistics by those of other images: a normalization is learned from its images, too."""
+    encoded = _encoded(autoencoder, to_range(squares), machine.device).astype(np.float64)
+    mean, deviation = encoded.mean((0, 2, 3)), encoded.std((0, 2, 3))
+    return replace(latents, mean=mean, deviation=np.maximum(deviation, 1e-4))
 
 
 def _copies(

@@ -8,6 +8,7 @@ from typing import Any
 
 from medsanitize.generators.diffusion.config import GeneratorConfig
 from medsanitize.generators.diffusion.generator import trained_on_dataset
+from medsanitize.generators.diffusion.privacy_statement import privacy_statement
 
 _CARD = """# A generator of {modality} images
 
@@ -20,10 +21,11 @@ release only images that passed the privacy gate (`medsanitize synthesize`).
 | recipe | {recipe} |
 | images | {size} x {size}, grayscale |
 | classes | {classes} |
-| trained on | {fit_images:,} images of {fit_patients:,} patients |
+| trained on | {trained_on} |
 | initial weights | {start} |
-| held out for validation | {held_images:,} images of {held_patients:,} other patients |
+| held out for validation | {held_out} |
 | excluded | {excluded} |
+| differential privacy | {privacy} |
 | autoencoder | {autoencoder:.1f} million weights, {channels} latent channels; {of_encoder} |
 | denoiser | {denoiser:.1f} million weights, predicts {prediction}; {of_denoiser} |
 | sampling | {steps} DDIM steps, guidance {guidance} |
@@ -58,7 +60,12 @@ def card(
         One entry per checkpoint.
     """
     ends = {number: _last(log, number) for number in (1, 2)}
-    excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
+    counts = training["counts"]
+    trained_on, held_out, excluded = f"images of {counts['fit_patients']:,} patients", "nobody", "not stated"
+    if config.privacy is None:
+        trained_on = f"{counts['fit_images']:,} {trained_on}"
+        held_out = f"{counts['held_images']:,} images of {counts['held_patients']:,} other patients"
+        excluded = ", ".join(f"{reason}: {count:,}" for reason, count in training["excluded"].items())
     text = _CARD.format(
         modality=config.modality,
         start=_start(training),
@@ -69,12 +76,14 @@ def card(
         autoencoder=millions[0],
         denoiser=millions[1],
         channels=config.autoencoder["latent_channels"],
-        of_encoder=_losses(ends[1], "pixels"),
-        of_denoiser=_losses(ends[2], "loss"),
+        of_encoder=_losses(ends[1], "pixels", private=config.privacy is not None),
+        of_denoiser=_losses(ends[2], "loss", private=config.privacy is not None),
         prediction=training["recipe"]["denoiser"]["prediction"],
         steps=config.steps,
         guidance=config.guidance,
-        **{name: count for name, count in training["counts"].items() if "_" in name},
+        trained_on=trained_on,
+        held_out=held_out,
+        privacy=_privacy(config.privacy),
     )
     return text.encode()
 
@@ -118,11 +127,21 @@ def _start(training: Mapping[str, Any]) -> str:
     return "networks trained on these images only"
 
 
+def _privacy(facts: Mapping[str, Any] | None) -> str:
+    covered = (
+        "Covered: `config.json` and the weights, and so every image sampled. Public: image size, names of"
+        " classes, number of patients. Not covered: `training.json`, with the digest of the training images"
+    )
+    return " ".join((*privacy_statement(facts), covered)) if facts else "none"
+
+
 def _last(log: Sequence[Mapping[str, float]], part: int) -> Mapping[str, float]:
     return next((entry for entry in reversed(log) if entry["part"] == part), {})
 
 
-def _losses(entry: Mapping[str, float], name: str) -> str:
+def _losses(entry: Mapping[str, float], name: str, *, private: bool) -> str:
+    if private:
+        return "learned from phantoms" if entry else "losses are not stated"
     if not entry:
         return "unchanged"
     return f"last {name} {entry[name]:.4f}, loss on held-out patients {entry['held']:.4f}"

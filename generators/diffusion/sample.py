@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +44,11 @@ class LatentGenerator:
     def classes(self) -> tuple[str, ...]:
         """Class names in order of their numbers."""
         return self.config.classes
+
+    @property
+    def privacy(self) -> Mapping[str, Any] | None:
+        """Statement of differential privacy; None for a model without."""
+        return self.config.privacy
 
     def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Sample images, ``(n, size, size)``."""

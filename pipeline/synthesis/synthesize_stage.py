@@ -141,12 +141,31 @@ def check_synthesize(section: Synthesize) -> None:
             "synthesize.model: the generator was first trained on other images than in its last training",
             "Name a generator that was trained from scratch on all its images",
         )
+    check_privacy(section, generator)
     labels_by_path(section)
     unknown = set(section.labels) - set(generator.classes) if generator.classes else ()
     if unknown:
         raise UsageError(
             f"synthesize: the generator has no class for {len(unknown)} of the labels to replace",
             "Train one that has, or one without classes",
+        )
+
+
+def check_privacy(section: Synthesize, generator: Generator) -> None:
+    """Check the differential privacy of the generator against the ceiling of the policy.
+
+    Raises
+    ------
+    UsageError
+        It has none, or its epsilon is larger.
+    """
+    from medsanitize.verifiers.reid.training.privacy_accounting import is_within
+
+    if section.epsilon is not None and not is_within(generator.privacy, section.epsilon):
+        raise UsageError(
+            f"synthesize.epsilon: the generator does not promise each patient an epsilon of at most"
+            f" {section.epsilon:g}",
+            "Name one that train generator --epsilon wrote with this epsilon or a smaller one",
         )
 
 
@@ -437,6 +456,7 @@ def _store_result(
     measured: QualityResult,
 ) -> None:
     """Stage the images if the gate passed, and store the public facts."""
+    from medsanitize.generators.diffusion.privacy_statement import privacy_statement
     from medsanitize.generators.export.synthesis_report import montage
     from medsanitize.generators.privacy_gate.parameters import LABEL
     from medsanitize.generators.privacy_gate.statement import statement
@@ -455,7 +475,7 @@ def _store_result(
         label=LABEL if passed else "",
         model=generator.digest,
         bound=float(verdict.upper) if passed else None,
-        statement=tuple(statement(verdict)),
+        statement=(*statement(verdict), *privacy_statement(generator.privacy)),
         grid=base64.b64encode(grid).decode(),
         copy_rate=float(verdict.copy_rate) if passed else None,
         residual=float(verdict.residual) if passed else None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class FakeGenerator:
     modality: Modality = Modality.RADIOGRAPH
     size: int = SIZE
     classes: tuple[str, ...] = CLASSES
+    privacy: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def sample(self, classes: Sequence[int], seeds: Sequence[int]) -> Squares:
         assert len(classes) == len(seeds)

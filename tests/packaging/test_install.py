@@ -116,6 +116,7 @@ def test_the_demo_runs_with_only_the_extra_pixels(make: Make, tmp_path: Path) ->
         ("evaluate --images a --labels l.csv", "verify"),
         ("train retrieval --images a --labels l.csv --output m", "verify"),
         ("train generator --images a --labels l.csv --class c --output m", "generate"),
+        ("train generator --images a --labels l.csv --epsilon 8 --output m", "dp"),
         ("send a https://127.0.0.1/dicom-web", "pacs"),
         ("verify s3://bucket/release", "stores"),
     ],

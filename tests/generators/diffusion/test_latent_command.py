@@ -61,6 +61,7 @@ def test_the_tiny_recipe_learns_the_appearance_of_chests(table: Path, tmp_path: 
         (("--recipe", "tiny", "--class", "nothing"), "no such class column"),
         (("--recipe", "tiny", "--pipeline", "nowhere"), "does not contain a model"),
         (("--pipeline", "nowhere", "--prediction", "noise"), "--prediction has no effect with --pipeline"),
+        (("--delta", "1e-5"), "--delta has no effect without --epsilon"),
     ],
 )
 def test_invalid_requests_are_reported(

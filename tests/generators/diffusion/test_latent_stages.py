@@ -30,8 +30,9 @@ class Part:
         self._stops, self._breaks = cancellation, breaks
         self._weights, self._held = torch.zeros(2), 100.0
 
-    def choices(self) -> int:
-        return 1
+    def chosen(self, step: int, random: np.random.Generator) -> list[int]:
+        assert random
+        return [step]
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         assert places

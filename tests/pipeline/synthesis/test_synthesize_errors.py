@@ -9,7 +9,7 @@ import pytest
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.synthesis import draw, write_objects
 
-from tests.helpers.synthesis import Make, run_policy, synthetic_gate
+from tests.helpers.synthesis import Make, report_of, run_policy, synthetic_gate
 from tests.helpers.synthetic_images import FakeGenerator, digest_of, write_verifier
 
 
@@ -24,6 +24,31 @@ def test_a_label_unknown_to_the_generator_is_rejected(
     generator["now"] = FakeGenerator(classes=("clear", "mass"))
     with pytest.raises(UsageError, match="no class for 1"):
         run_policy(make())
+
+
+def private(epsilon: float) -> dict[str, Any]:
+    """Statement of a generator with differential privacy."""
+    spent = {"pld": epsilon, "prv": epsilon, "rdp": 1.1 * epsilon}
+    known = {"clip": 0.1, "noise_multiplier": 2.0, "sampling_rate": 0.1, "steps": 100, "patients": 99}
+    return {"unit": "patient", "epsilon": epsilon, "delta": 1e-5, "spent": spent, **known}
+
+
+@pytest.mark.parametrize("privacy", [None, private(8.5)], ids=["none", "a larger epsilon"])
+def test_a_generator_above_the_ceiling_of_epsilon_is_rejected(
+    make: Make, generator: dict[str, FakeGenerator], privacy: dict[str, Any] | None
+) -> None:
+    generator["now"] = FakeGenerator(privacy=privacy)
+    with pytest.raises(UsageError, match="does not promise each patient an epsilon of at most 8"):
+        run_policy(make(epsilon=8))
+
+
+def test_a_generator_within_the_ceiling_of_epsilon_is_accepted_and_its_bound_reported(
+    make: Make, generator: dict[str, FakeGenerator]
+) -> None:
+    generator["now"] = FakeGenerator(privacy=private(7.5))
+    policy = make(epsilon=8)
+    assert synthetic_gate(run_policy(policy)).result == "passed"
+    assert "epsilon 7.50 at delta 1e-05" in report_of(policy)
 
 
 @pytest.mark.parametrize(
