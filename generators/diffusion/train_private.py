@@ -129,7 +129,8 @@ class PrivateDenoiserStage(DenoiserStage):
         # Checked here too: no resumed or extended training may go on at the cost of the patients.
         if step >= self._plan.steps:
             raise UsageError("The privacy budget is spent", "Train another generator, of other patients")
-        return sampled_patients(self._plan, self._key, step).tolist()
+        people: list[int] = sampled_patients(self._plan, self._key, step).tolist()
+        return people
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on some patients and return their mean loss."""
@@ -156,4 +157,5 @@ class PrivateDenoiserStage(DenoiserStage):
         images, copies = self._images[patient], int(self._latents.fit.shape[1])
         which = torch.randint(0, len(images), (DRAWS,), generator=draw).numpy()
         copy = torch.randint(0, copies, (DRAWS,), generator=draw).numpy()
-        return (images[which] * copies + copy).tolist()
+        rows: list[int] = (images[which] * copies + copy).tolist()
+        return rows
