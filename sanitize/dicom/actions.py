@@ -197,7 +197,7 @@ def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, va
 @lru_cache(maxsize=256)
 def _encoded(numbers: frozenset[str]) -> frozenset[bytes]:
     """Return known numbers of a patient as binary ones, in either byte order."""
-    found = set[bytes]()
+    found: set[bytes] = set()
     for digits in numbers:
         if not _FEWEST_DIGITS <= len(digits.lstrip("0")) <= _MOST_DIGITS:
             continue
