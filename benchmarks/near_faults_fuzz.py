@@ -346,6 +346,7 @@ class Changing(Line):
 async def changed(hostile: Hostile) -> str:
     """An honest comparison with some pieces changed; the server ends it or not, this side leaves in time."""
     Changing.draw = hostile.draw
+    client.Line = Changing  # type: ignore[misc]
     work = asyncio.to_thread(ask_near_over_https, hostile.side, f"https://127.0.0.1:{hostile.port}")
     task = asyncio.ensure_future(work)
     done, _ = await asyncio.wait({task}, timeout=hostile.draw.choice([5, 10, 20]))
@@ -356,6 +357,8 @@ async def changed(hostile: Hostile) -> str:
         found = await task
     except (MedsanitizeError, LibraryFailed):
         return "comparison with changed pieces, ended"
+    finally:
+        client.Line = Line  # type: ignore[misc]
     return f"comparison with changed pieces, {'the' if found.opened.number == SHARED else 'another'} count"
 
 
@@ -528,7 +531,6 @@ def fuzz(folder: Path, messages: int) -> Callable[[int, random.Random], Counter[
         trust_partner(parties[-1], south.folder / IDENTITY, south.identity.fingerprint)
 
     def sent(port: int, draw: random.Random) -> Counter[str]:
-        client.Line = Changing  # type: ignore[misc]
         strangers = [replace(own, party=one) for one in parties]
         return asyncio.run(_sent(strangers, messages, port, draw))
 
