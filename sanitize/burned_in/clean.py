@@ -33,6 +33,7 @@ from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.read_frames import FrameTextReader, Lanes
 from medsanitize.sanitize.burned_in.rendering import Picture
 from medsanitize.sanitize.burned_in.review_images import MOST, ReviewImages, residual_text_item
+from medsanitize.sanitize.burned_in.spelled_lines import spelled_areas
 from medsanitize.sanitize.burned_in.strokes import find_lines
 from medsanitize.sanitize.burned_in.text_evidence import POSSIBLE, TEXT
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
@@ -266,6 +267,18 @@ class _FrameCleaner:
                 # What is given is not of the pixels alone: other frames may look alike without it.
                 for area in (one for one in self.own[-1] if one not in given):
                     self.repeated.add(area, pictures[0])
+        self.add_spelled()
+
+    def add_spelled(self) -> None:
+        """Blank in every frame the lines that the frames spell together."""
+        frames = [[box for lane in lanes for box in lane if not self.is_kept(box)] for lanes in self.lanes]
+        rows, columns = self.image.geometry.rows, self.image.geometry.columns
+        spelled = [
+            (left, top, min(right, columns), min(bottom, rows))
+            for left, top, right, bottom in spelled_areas(frames)
+        ]
+        if spelled:
+            self.own = [merge_areas([*areas, *spelled]) for areas in self.own]
 
     def unread(
         self,

@@ -87,7 +87,7 @@ def listed_kind(word: str) -> WordKind:
     if len(word) > _LONGEST:
         return WordKind.UNKNOWN
     if has_script(word):
-        return _script_kind(word)
+        return WordKind.SAFE if _is_acronym(word, vocabulary.fold(word)) else _script_kind(word)
     folded = vocabulary.fold(word)
     if folded in vocabulary.cues()["institution"]:
         return WordKind.INSTITUTION

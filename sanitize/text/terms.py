@@ -29,6 +29,8 @@ _SECTIONS = ("eponym", "scale", "operation")
 _SCALE_GAP = re.compile(r"[ :=-]{1,2}")
 _ROMAN = re.compile(r"(?:I{1,3}|IV|VI{0,3}|V)[A-Fa-f]?|\d[A-Fa-f]|[ivx]{1,4}[a-f]?")
 _GRADES = frozenset("ABCDEF")
+# Scales with letters only, which are no names of today: a letter at the end of a text is their grade.
+_LETTERED = frozenset(["balthazar", "balthasar", "child", "pugh"])
 _MOST_GRADE_DIGITS = 3
 _GRADED = frozenset(
     "grade grades type class stage score grad typ stadium klasse stade grado tipo estadio grau graad".split()
@@ -72,7 +74,8 @@ def keep_terms(reading: TokenizedText) -> None:
     kept: set[int] = set()
     terms = (_listed, _named, _scales, _pairs, _operations)
     for start, end in (span for find in terms for span in find(reading)):
-        if not _is_person(reading, start):
+        # Behind a name that a term has, no person begins: "Hodgkin lymphoma, Deauville 3".
+        if start - 1 in kept or not _is_person(reading, start):
             kept.update(range(start, end))
     for place in kept:
         word = reading.words[place]
@@ -141,9 +144,7 @@ def _scales(reading: TokenizedText) -> Iterator[tuple[int, int]]:
     words = reading.words
     for place, word in enumerate(words):
         scale = word.folded in cues()["scale"]
-        if not (scale or word.folded in cues()["surname scale"]) or (
-            place and _is_scale_word(reading, place)
-        ):
+        if not (scale or word.folded in cues()["surname scale"]) or _continues_scale(reading, place):
             continue
         end = place + 1
         while end < len(words) and _is_scale_word(reading, end):
@@ -177,6 +178,13 @@ def _is_graded_fracture(reading: TokenizedText, place: int) -> bool:
     return after.small and after.folded in cues()["technique"] | cues()["disease"]
 
 
+def _continues_scale(reading: TokenizedText, place: int) -> bool:
+    """Whether the word before is of the same scale: the second name of ``Kellgren-Lawrence``."""
+    before = reading.words[place - 1].folded if place else ""
+    named = before in cues()["scale"] or before in cues()["surname scale"]
+    return named and _is_scale_word(reading, place)
+
+
 def _is_scale_word(reading: TokenizedText, place: int) -> bool:
     word, gap = reading.words[place], reading.gap(place - 1)
     if word.folded in cues()["scale"] or word.folded in cues()["surname scale"]:
@@ -193,7 +201,8 @@ def _is_grade(reading: TokenizedText, place: int) -> bool:
         return True
     # "Weber B." is a name with an initial.
     inner = place + 1 < len(reading.words) and reading.gap(place) == " " and reading.words[place + 1].small
-    return inner and word.text in _GRADES
+    lettered = reading.words[place - 1].folded in _LETTERED and reading.gap(place - 1) == " "
+    return (inner or lettered) and word.text in _GRADES
 
 
 def _operations(reading: TokenizedText) -> Iterator[tuple[int, int]]:
@@ -262,6 +271,9 @@ def _is_person(reading: TokenizedText, start: int) -> bool:
     if ":" in gap and before.folded in cues()["label"]:
         return True
     if reading.words[start].kind not in _UNSURE or not re.fullmatch(r"[ .,]{1,2}|\^", gap):
+        return False
+    # "Hodgkin, Deauville 3": an eponym and a scale.
+    if before.kind is WordKind.EPONYM and reading.words[start].folded in cues()["scale"]:
         return False
     if before.folded in cues()["relation"]:
         return True

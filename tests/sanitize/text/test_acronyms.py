@@ -36,3 +36,8 @@ def test_abbreviations_and_products_are_kept(text: str) -> None:
 )
 def test_initials_and_names_are_cut(text: str, left: str) -> None:
     assert CLEANER.clean(text, NOBODY).text.replace(",", "") == left.replace(",", "")
+
+
+def test_an_abbreviation_in_cyrillic_capitals_is_kept() -> None:
+    text = "Инсульт, бассейн левой СМА, ТИА"
+    assert TextCleaner(TextSection(action="clean")).clean(text, compile_terms([])).text == text

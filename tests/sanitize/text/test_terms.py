@@ -169,3 +169,17 @@ def test_a_pair_of_names_that_only_terms_have_is_kept_by_itself(text: str) -> No
 )
 def test_such_a_pair_is_cut_where_it_is_a_person(text: str, left: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Gonarthrose Kellgren IV beidseits",
+        "Linfoma di Hodgkin, Deauville 3 al controllo",
+        "Pancreatite aguda Balthazar D",
+        "Cisti renali Bosniak IIF a destra",
+        "Bronchiectasis, Brooker 2 ossification",
+    ],
+)
+def test_a_scale_with_its_grade_is_kept_within_a_sentence(text: str) -> None:
+    assert TextCleaner(TextSection(action="clean")).clean(text, compile_terms([])).text == text

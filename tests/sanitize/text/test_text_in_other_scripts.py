@@ -216,3 +216,15 @@ def test_words_in_use_are_kept_in_a_sentence(text: str) -> None:
 @pytest.mark.parametrize("text", ["انحسار", "د. انحسار", "דר נסרק"])
 def test_a_word_in_use_is_cut_alone_and_after_a_title(text: str) -> None:
     assert text.split()[-1] not in clean(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("患者東雲 久美子様、腹部造影CT", "患者様、腹部造影CT"),
+        ("患者東雲様の検査", "患者様の検査"),
+    ],
+)
+def test_a_japanese_name_that_is_a_word_goes_before_a_title(text: str, left: str) -> None:
+    cleaned = TextCleaner(TextSection(action="clean")).clean(text, compile_terms([])).text
+    assert cleaned.replace(" ", "") == left
