@@ -70,8 +70,7 @@ class AutoencoderStage:
 
     def chosen(self, step: int, random: np.random.Generator) -> list[int]:  # noqa: ARG002
         """Select training images."""
-        places: list[int] = random.integers(0, len(self._material.fit), self.batch).tolist()
-        return places
+        return [int(one) for one in random.integers(0, len(self._material.fit), self.batch)]
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its losses."""

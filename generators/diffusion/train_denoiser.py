@@ -57,8 +57,7 @@ class DenoiserStage:
 
     def chosen(self, step: int, random: np.random.Generator) -> list[int]:  # noqa: ARG002
         """Select training latents: copies of images."""
-        places: list[int] = random.integers(0, math.prod(self._latents.fit.shape[:2]), self.batch).tolist()
-        return places
+        return [int(one) for one in random.integers(0, math.prod(self._latents.fit.shape[:2]), self.batch)]
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on one batch and return its loss."""

@@ -129,8 +129,7 @@ class PrivateDenoiserStage(DenoiserStage):
         # Checked here too: no resumed or extended training may go on at the cost of the patients.
         if step >= self._plan.steps:
             raise UsageError("The privacy budget is spent", "Train another generator, of other patients")
-        people: list[int] = sampled_patients(self._plan, self._key, step).tolist()
-        return people
+        return [int(one) for one in sampled_patients(self._plan, self._key, step)]
 
     def step(self, step: int, places: Sequence[int], draw: torch.Generator) -> Mapping[str, Tensor]:
         """Train on some patients and return their mean loss."""
@@ -157,5 +156,4 @@ class PrivateDenoiserStage(DenoiserStage):
         images, copies = self._images[patient], int(self._latents.fit.shape[1])
         which = torch.randint(0, len(images), (DRAWS,), generator=draw).numpy()
         copy = torch.randint(0, copies, (DRAWS,), generator=draw).numpy()
-        rows: list[int] = (images[which] * copies + copy).tolist()
-        return rows
+        return [int(one) for one in images[which] * copies + copy]

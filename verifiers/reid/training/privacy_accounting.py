@@ -27,6 +27,8 @@ _PRECISION = 1e-3
 _ORDERS = (*(2 + step / 4 for step in range(57)), *range(17, 65), *(1 << power for power in range(7, 11)))
 # Steps of the privacy loss: fine for the statement, coarser for the search. Both round epsilon up.
 _FINE, _COARSE = 1e-4, 1e-3
+# Less takes steps of the privacy loss that fill the memory; more protects nobody.
+_LEAST_EPSILON, _MOST_EPSILON = 0.01, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,18 @@ class PrivacyBudget:
     Raises
     ------
     UsageError
-        If epsilon is not a positive number, or delta is not between 0 and 1.
+        If epsilon is not from 0.01 to 100, or delta is not between 0 and 1.
     """
 
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise UsageError("Epsilon is no positive number", "Use 8 for weak and 1 for strong protection")
+        if not _LEAST_EPSILON <= self.epsilon <= _MOST_EPSILON:
+            raise UsageError(
+                f"Epsilon is outside [{_LEAST_EPSILON:g}, {_MOST_EPSILON:g}]",
+                "Use 8 for weak and 1 for strong protection",
+            )
         if not 0 < self.delta < 1:
             raise UsageError("Delta is outside (0, 1)", "Use 1e-5")
 
@@ -246,12 +251,23 @@ def is_within(privacy: Mapping[str, Any] | None, epsilon: float) -> bool:
 
 
 def _within(mechanism: SampledGaussian, steps: int, budget: PrivacyBudget) -> bool:
-    # A small epsilon needs small steps, or their rounding would use it up.
-    grain = min(_COARSE, budget.epsilon / 10_000)
-    return _pld(mechanism, steps, budget.delta, grain) <= budget.epsilon
+    # Far from the budget, a distribution of the privacy loss would fill the memory; Rényi divergences do not.
+    if _rdp(mechanism, steps, budget.delta) > 3 * budget.epsilon + 1:
+        return False
+    coarse = _pld_in_steps(mechanism, steps, budget.delta, _COARSE)
+    # A small epsilon needs small steps, or their rounding would use it up; but they take long.
+    if coarse <= budget.epsilon or coarse > max(1.0, 2 * budget.epsilon):
+        return coarse <= budget.epsilon
+    fine = min(_COARSE, budget.epsilon / 20_000)
+    return _pld_in_steps(mechanism, steps, budget.delta, fine) <= budget.epsilon
 
 
-def _pld(mechanism: SampledGaussian, steps: int, delta: float, grain: float = _FINE) -> float:
+def _pld(mechanism: SampledGaussian, steps: int, delta: float) -> float:
+    found = _pld_in_steps(mechanism, steps, delta, _FINE)
+    return found if found >= 1 else _pld_in_steps(mechanism, steps, delta, max(found, _LEAST_EPSILON) * _FINE)
+
+
+def _pld_in_steps(mechanism: SampledGaussian, steps: int, delta: float, grain: float) -> float:
     from dp_accounting.pld import PLDAccountant
 
     # Pessimistic: every rounding makes epsilon larger.

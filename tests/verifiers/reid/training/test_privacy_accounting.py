@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.reid.training.privacy_accounting import (
     PrivacyBudget,
+    PrivacyPlan,
     SampledGaussian,
     Spent,
     affordable_steps,
@@ -74,7 +74,7 @@ def test_accountants_that_contradict_each_other_refuse(wrong: Spent) -> None:
         require_agreement(wrong)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 2.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.02, 0.5, 8.0])
 def test_derived_noise_is_within_the_budget_and_hardly_larger_than_needed(epsilon: float) -> None:
     budget = PrivacyBudget(epsilon, 1e-5)
     noise = noise_for(budget, 0.1, 100)
@@ -97,13 +97,13 @@ def test_a_plan_with_given_noise_ends_at_the_ceiling() -> None:
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (lambda: PrivacyBudget(0, 1e-5), "no positive number"),
-        (lambda: PrivacyBudget(math.inf, 1e-5), "no positive number"),
-        (lambda: PrivacyBudget(math.nan, 1e-5), "no positive number"),
-        (lambda: PrivacyBudget(1, 1.0), "outside"),
+        (lambda: PrivacyBudget(0.009, 1e-5), "Epsilon is outside"),
+        (lambda: PrivacyBudget(math.inf, 1e-5), "Epsilon is outside"),
+        (lambda: PrivacyBudget(math.nan, 1e-5), "Epsilon is outside"),
+        (lambda: PrivacyBudget(1, 1.0), "Delta is outside"),
         (lambda: PrivacyBudget(1, 0.01).check_patients(100), "one in the number of patients"),
         (lambda: plan_training(PrivacyBudget(0.1, 1e-5), 10, 10, 100, 1.0, noise=0.5), "allows no step"),
-        (lambda: noise_for(PrivacyBudget(1e-5, 1e-9), 1.0, 100_000), "No noise"),
+        (lambda: noise_for(PrivacyBudget(0.01, 1e-9), 1.0, 10**9), "No noise"),
     ],
 )
 def test_budgets_that_protect_nobody_are_refused(made: Callable[[], object], reason: str) -> None:
@@ -120,7 +120,9 @@ def test_a_statement_holds_for_the_ceiling_and_for_patients_only() -> None:
 
 
 def test_a_larger_share_of_patients_takes_more_noise() -> None:
-    plan = plan_training(BUDGET, 100, 10, 20, 1.0)
-    assert plan_training(BUDGET, 50, 10, 20, 1.0).mechanism.noise > plan.mechanism.noise
+    assert noise_for(BUDGET, 0.2, 20) > noise_for(BUDGET, 0.1, 20)
+
+
+def test_the_sum_is_divided_by_the_patients_that_are_expected() -> None:
+    plan = PrivacyPlan(BUDGET, SampledGaussian(0.1, 2.0), clip=1.0, patients=100, steps=20)
     assert plan.expected == pytest.approx(10)
-    assert replace(plan, patients=50).expected == pytest.approx(5)
