@@ -161,13 +161,20 @@ def test_what_only_looks_like_a_weekday_or_feast_is_kept(text: str) -> None:
         ("Age 093Y, fall", "Age Y, fall"),
         ("muž, 94r, pád", "muž, r, pád"),
         ("больной 92 г., ОНМК", "больной г., ОНМК"),
+        ("94-jarige vrouw met fractuur", "jarige vrouw met fractuur"),
+        ("96-årig kvinna, fraktur", "kvinna, fraktur"),
+        ("92-letni pacjent, udar", "letni pacjent, udar"),
+        ("pacienta de 92 de ani", "pacienta de de ani"),
+        ("92.8 years old, fall", "years old, fall"),
     ],
 )
 def test_an_age_over_89_goes_in_the_abbreviations_of_any_language(text: str, left: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == left
 
 
-@pytest.mark.parametrize("text", ["Patient 95 kg, 172 cm", "female 94 bpm", "EF 95%, HR 94", "lat 90 view"])
+@pytest.mark.parametrize(
+    "text", ["Patient 95 kg, 172 cm", "female 94 bpm", "EF 95%, HR 94", "lat 90 view", "85-jarige vrouw"]
+)
 def test_a_quantity_beside_a_person_is_no_age(text: str) -> None:
     assert CLEANER.clean(text, NOBODY).text == text
 
