@@ -123,7 +123,7 @@ _HANDLE = (
 # B-MW 1234, 7ABC123, AB12 CDE, 1234 BCD, AA-123-BB: only behind a word for it, since lots and levels look alike.
 _PLATE = (
     r"(?<![^\W_])(?i:(?:licen[cs]e |number |registration )?plates?|reg(?:istration)?|kennzeichen|kfz|kfz-kennzeichen|immatriculation|plaque|matr[íi]cula|placa"
-    r"|targa|targat[oa]|tg|kenteken|nummerplaat|rejestracja|rejestracyjny|rej|registreringsnummer|regnr|reg[ ]nr|bil|plaka|spz|rz|vrm|vrn|placas|immatriculée?|kz|wagen|pkw|auto|car|vehicle|tag)(?i:[ ](?:no|nr|number|nummer)\b\.?)?[ :.]{1,3}"
+    r"|targa|targat[oa]|tg|kenteken|nummerplaat|rejestracja|rejestracyjny|rej|registreringsnummer|regnr|reg[ ]nr|bil|plaka|spz|rz|vrm|vrn|placas|immatriculée?|kz|wagen|pkw|auto|car|vehicle|tag|reg\.[ ]?(?:nr|no)|fahrzeug|lkw|v[ée]hicule|voiture|coche|veh[íi]culo|carro|ve[íi]culo|veicolo|voertuig|samoch[óo]d|fordon|køretøj|vozidlo|araç|lorry|truck|taxi)(?i:[ ](?:no|nr|number|nummer)\b\.?)?[ :.]{1,3}"
     r"(?P<cut>(?!(?:[CTLS]\d{1,2}[ \-]?)+(?![\w]))(?=(?:[ \-·]?[A-Z0-9ÄÖÜ]){5})(?=[A-ZÄÖÜ \-·]{0,8}\d)(?=[\d \-·]{0,8}[A-ZÄÖÜ])(?:[A-ZÄÖÜ]{1,3}|\d{1,4}|[A-Z0-9]{3,8})"
     r"(?:[ \-·](?!MM|CM|KG|ML)(?:[A-ZÄÖÜ]{1,3}|\d{1,5}|[A-Z]{1,2}\d{1,4}|\d{1,3}[A-Z]{1,2})(?![^\W_])){0,3})(?![^\W_])"
 )

@@ -127,6 +127,9 @@ def test_wards_and_houses_go_in_their_abbreviations(text: str, left: str) -> Non
         ("SPZ 5C2 8813, nehoda", "nehoda"),
         ("bil KTL 82H, olycka", "bil, olycka"),
         ("차량 12가 3456, 사고", "차량, 사고"),
+        ("Reg.nr KTL 82H, olycka", "Reg.nr, olycka"),
+        ("Véhicule AB-344-RK, accident", "Véhicule, accident"),
+        ("Fahrzeug B-MW 1234, Unfall", "Fahrzeug, Unfall"),
     ],
 )
 def test_plates_of_further_countries_are_cut(text: str, left: str) -> None:
