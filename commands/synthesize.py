@@ -138,6 +138,10 @@ def _lines(result: Synthesis) -> list[str]:
             f"{len(sampling.first):,} images were generated and judged, {removed:,} of them removed;"
             f" {sampling.again:,} were generated to replace them, {sampling.refused:,} removed."
         )
+    if result.blanked:
+        lines.append(f"Text that the generator has learned was blanked in {result.blanked:,} images.")
+    if result.with_text:
+        lines.append(f"{result.with_text:,} images were left out: text in them could not be blanked.")
     if result.shortfall:
         lines.append(f"{result.shortfall:,} of the {sum(result.wanted):,} requested images are missing.")
     if not result.traced:

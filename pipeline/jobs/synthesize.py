@@ -31,6 +31,7 @@ from medsanitize.pipeline.synthesis.draw import (
 )
 from medsanitize.pipeline.synthesis.reference_images import ReferenceSplits, ReferenceTable, reference_splits
 from medsanitize.pipeline.synthesis.synthesize_stage import open_verifiers, training_digests_of
+from medsanitize.pipeline.synthesis.text_search import default_text_search, without_text
 from medsanitize.pipeline.synthesis.tries import Try, TryRecord, draw_digest, marks_of
 from medsanitize.policies.model import Pseudonyms
 from medsanitize.progress import Cancellation, Progress
@@ -39,6 +40,7 @@ from medsanitize.release.canonical_json import document_json
 from medsanitize.sanitize.pseudonyms import SubKeys, derive_sub_keys
 
 if TYPE_CHECKING:
+    import numpy as np
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.export.provenance import Form, SyntheticProvenance
     from medsanitize.generators.privacy_gate.gate import PrivacyGate
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from medsanitize.generators.privacy_gate.verdict import GateState
     from medsanitize.generators.quality.evaluate import QualityResult
     from medsanitize.verifiers.html.page import Section
+    from numpy.typing import NDArray
 
 IMAGES: Final = "images"
 UNVETTED: Final = "unvetted"
@@ -120,6 +123,8 @@ class Synthesis:
         Excluded rows of the table, by reason.
     traced
         Whether the generator's folder states that it was trained on exactly the training images.
+    blanked, with_text
+        Images in which burned-in text was blanked, and images left out because it could not be.
     written, vetted
         Images written, and whether the gate passed them.
     measured
@@ -135,6 +140,8 @@ class Synthesis:
     traced: bool
     written: int
     measured: QualityResult
+    blanked: int = 0
+    with_text: int = 0
 
     @property
     def state(self) -> GateState:
@@ -165,6 +172,8 @@ class Synthesis:
             "removed": int((~drawn.judged.kept).sum()) if drawn else 0,
             "drawn_again": drawn.again if drawn else 0,
             "removed_again": drawn.refused if drawn else 0,
+            "text_blanked": self.blanked,
+            "left_out_with_text": self.with_text,
             "shortfall": self.shortfall,
             "written": self.written,
             "vetted": self.vetted,
@@ -205,6 +214,7 @@ def run_synthesize(
         A model was changed.
     """
     check_extra("generate")
+    check_extra("pixels")
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
     from medsanitize.generators.diffusion.privacy_statement import privacy_statement
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
@@ -246,7 +256,8 @@ def run_synthesize(
     record.add(judged, gate.terms.attempt)
     drawn = _draw(request, gate, generator, wanted, progress, cancellation, workers=workers)
     measured = measure_quality(drawn, sides.holdout, generator, progress, cancellation, nearest=True)
-    written = _write_images(request, drawn, generator, _keys(request.seed))
+    shown = _without_text(drawn, progress, cancellation) if _may_write(request, drawn) else _NOTHING
+    _write_images(request, drawn, shown, generator, _keys(request.seed))
     verdict = drawn.judged.verdict
     said = (*statement(verdict), *privacy_statement(generator.privacy), _recorded(record, judged))
     found = Synthesis(
@@ -257,8 +268,10 @@ def run_synthesize(
         generator.classes,
         sides.excluded,
         traced,
-        written,
+        len(shown.images),
         measured,
+        shown.blanked,
+        shown.left_out,
     )
     _write(request, drawn, found, generator, sides)
     return found
@@ -344,17 +357,47 @@ def _counts_per_class(request: SynthesisRequest, generator: Generator, sides: Re
 # -- what is written --------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Shown:
+    """Images to write, by their place among the chosen ones, after the search for text."""
+
+    images: Mapping[int, NDArray[np.uint8]]
+    blanked: int
+    left_out: int
+
+
+_NOTHING: Final = _Shown({}, 0, 0)
+
+
+def _may_write(request: SynthesisRequest, drawn: SamplingResult) -> bool:
+    """Whether images are written: nothing that a policy would not release, unless its holder asks for it."""
+    return drawn.judged.verdict.passed or request.unvetted
+
+
+def _without_text(drawn: SamplingResult, progress: Progress, cancellation: Cancellation) -> _Shown:
+    """Blank burned-in text; images in which that is impossible are left out."""
+    progress.stage("search text", len(drawn.pixels))
+    sanitizer, images, blanked = default_text_search(), {}, 0
+    for place, image in enumerate(drawn.pixels):
+        cancellation.check()
+        if (found := without_text(sanitizer, image)) is not None:
+            images[place], regions = found
+            blanked += regions > 0
+        progress.advance(1)
+    return _Shown(images, blanked, len(drawn.pixels) - len(images))
+
+
 def _write_images(
-    request: SynthesisRequest, drawn: SamplingResult, generator: Generator, keys: SubKeys
-) -> int:
-    """Write the images that passed the gate; others only on request, and marked wherever there is room."""
+    request: SynthesisRequest, drawn: SamplingResult, shown: _Shown, generator: Generator, keys: SubKeys
+) -> None:
+    """Write the images; those that did not pass the gate are marked wherever there is room."""
+    import numpy as np
     from medsanitize.generators.export.provenance import SyntheticProvenance
     from medsanitize.generators.export.synthesis_report import montage
 
     verdict = drawn.judged.verdict
-    # Nothing may leave the program that a policy would not release, unless its holder asks for it.
-    if not verdict.passed and not request.unvetted:
-        return 0
+    if not shown.images:
+        return
     # A bound is stated only if the gate established it.
     bound, residual = (float(verdict.upper), float(verdict.residual)) if verdict.passed else (None, None)
     classes, place = generator.classes or ("",), IMAGES if verdict.passed else UNVETTED
@@ -362,18 +405,18 @@ def _write_images(
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(("file", "label"))
-    for number, (one, image) in enumerate(zip(drawn.chosen, drawn.pixels, strict=True), 1):
+    for number, image in shown.images.items():
+        one = drawn.chosen[number]
         said = SyntheticProvenance(
             classes[one.label], generator.digest, verdict.state, bound, __version__, residual
         )
         names = _image_files(request.form, image, keys, said, one)
         for suffix, data in names.items():
-            write_atomic(request.output / place / f"{number:06d}{mark}{suffix}", data)
-        rows.writerow((f"{place}/{number:06d}{mark}{next(iter(names))}", said.label))
+            write_atomic(request.output / place / f"{number + 1:06d}{mark}{suffix}", data)
+        rows.writerow((f"{place}/{number + 1:06d}{mark}{next(iter(names))}", said.label))
     write_atomic(_marked(request.output / LABELS, mark), table.getvalue().encode("utf-8"))
-    if len(drawn.pixels):
-        write_atomic(_marked(request.output / _CONTACT_SHEET, mark), montage(drawn.pixels[:_SHEET_IMAGES]))
-    return len(drawn.chosen)
+    first = np.stack(list(shown.images.values())[:_SHEET_IMAGES])
+    write_atomic(_marked(request.output / _CONTACT_SHEET, mark), montage(first))
 
 
 def _marked(path: Path, mark: str) -> Path:

@@ -116,6 +116,7 @@ _PURPOSES: Final = {
     "dp": "Training with differential privacy",
     "pacs": "Sending to a PACS",
     "party": "Answering partners",
+    "pixels": "Searching images for burned-in text",
     "spark": "Running on Spark",
     "stores": "Reading from a store",
     "wsi": "Reading whole-slide images",
@@ -123,7 +124,7 @@ _PURPOSES: Final = {
 
 
 def check_extra(
-    extra: Literal["verify", "generate", "dp", "pacs", "party", "spark", "stores", "wsi"],
+    extra: Literal["verify", "generate", "dp", "pacs", "party", "pixels", "spark", "stores", "wsi"],
 ) -> None:
     """Check that the libraries of a command are installed, without importing them.
 

@@ -13,10 +13,10 @@ from medsanitize.pipeline.state.patients import Patient
 from medsanitize.pipeline.state.records import seal_record
 from medsanitize.pipeline.state.synthetics import SyntheticRow
 from medsanitize.pipeline.synthesis.draw import SampleRequest, generate_pixels
+from medsanitize.pipeline.synthesis.text_search import without_text
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import part_path, staged_path
 from medsanitize.release.multi_file_objects import parts_digest
-from medsanitize.sanitize.quarantine import Quarantined
 from medsanitize.sanitize.result import CheckResult, FilePart, ObjectRecord, Outcome
 
 if TYPE_CHECKING:
@@ -127,10 +127,8 @@ def _searched(worker: Worker, pixels: bytes, side: int) -> tuple[NDArray[np.uint
     image = np.frombuffer(pixels, np.uint8).reshape(side, side)
     if not worker.setup.policy.dicom.options.clean_pixel_data:
         return image, 0, CheckResult.NOT_RUN
-    try:
-        return *worker.raster_sanitizer.without_text(image), CheckResult.PASSED
-    except Quarantined:
-        return None
+    found = without_text(worker.raster_sanitizer, image)
+    return None if found is None else (*found, CheckResult.PASSED)
 
 
 def _write(worker: Worker, path: str, data: bytes) -> None:

@@ -166,6 +166,23 @@ def test_the_record_of_tries_is_beside_the_table_by_default(tmp_path: Path) -> N
     assert command.record_of(None, tmp_path / "labels.csv") == tmp_path / "labels.csv.tries"
 
 
+def test_images_with_text_that_cannot_be_blanked_are_left_out_and_counted(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, *[("blanked", 1)] * 3])
+
+    def search(_: object, image: Any) -> Any:
+        answer = next(answers, ("as it was", 0))
+        return None if answer is None else (image, answer[1])
+
+    monkeypatch.setattr(command, "without_text", search)
+    result = call()
+    facts = told(result)
+    assert (facts["left_out_with_text"], facts["text_blanked"]) == (1, 3)
+    assert (result.exit_code, facts["written"], facts["shortfall"]) == (1, 39, 1)
+    assert not (tmp_path / "out" / "images" / "000001.png").exists()
+
+
 def test_a_copying_generator_writes_no_images(
     call: Call, generator: dict[str, FakeGenerator], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from medsanitize.pipeline.engines.worker import Setup, Worker
 from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.synthetics import SyntheticRow
 from medsanitize.pipeline.synthesis.draw import SampleRequest
+from medsanitize.pipeline.synthesis.text_search import default_text_search, without_text
 from medsanitize.pipeline.synthesis.write_objects import ExportItem, stage_batch
 from medsanitize.policies.load import loads
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
@@ -74,3 +75,11 @@ def test_an_image_without_text_stays_as_it_was_judged(tmp_path: Path) -> None:
 def test_a_policy_that_reads_no_pixels_says_so(tmp_path: Path) -> None:
     worker, row, _ = staged(tmp_path, image("MILLER JOHN"), "ps3.15-basic")
     assert record_of(worker, row).pixels is CheckResult.NOT_RUN
+
+
+def test_without_a_policy_text_is_blanked_as_well() -> None:
+    found = without_text(default_text_search(), image("MILLER JOHN"))
+    assert found is not None
+    blanked, regions = found
+    assert regions >= 1
+    assert blanked[30:60, 20:200].max() < 150
