@@ -81,9 +81,9 @@ def _section(policy: Policy, epsilon: float | None) -> CardSection:
         if section is None:
             raise UsageError("Epsilon is missing", "Give it with --epsilon, for example --epsilon 1")
         return section
-    return (
-        CardSection(epsilon=epsilon) if section is None else section.model_copy(update={"epsilon": epsilon})
-    )
+    if section is None:
+        return CardSection(epsilon=epsilon)
+    return section.model_copy(update={"epsilon": epsilon})
 
 
 def published_card(release: Path) -> str:

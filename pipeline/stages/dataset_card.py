@@ -98,9 +98,7 @@ class DatasetCardStage(Stage):
         if card is None:
             detail = f"{beyond(section.ceiling)} {REMEDY}"
             return (GateSummary(GATE, "failed", detail),)
-        detail = (
-            f"Epsilon {card.epsilon} for one patient, within the ceiling {section.ceiling:g} of all versions."
-        )
+        detail = f"Epsilon {card.epsilon} for one patient; all versions may spend {section.ceiling:g}."
         return (GateSummary(GATE, "passed", detail),)
 
 

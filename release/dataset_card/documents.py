@@ -23,8 +23,8 @@ def statement(card: DatasetCard) -> str:
     return (
         f"Numbers of patients with differential privacy: epsilon {card.epsilon}, delta 0, for one patient "
         "with all images (neighbors: one released patient more or less). Noise: discrete Laplace; the number "
-        f"of patients and each of the {len(card.tables)} tables spend the same part. Then the figures were made consistent: "
-        "not negative, and with equal totals where each patient is counted once."
+        f"of patients and each of the {len(card.tables)} tables spend the same part. Then the figures were "
+        "made consistent: not negative, and with equal totals where each patient is counted once."
     )
 
 

@@ -139,7 +139,7 @@ def test_nearest_rows_are_the_projection(rows: tuple[int, ...], total: int) -> N
     assert all(one <= min(above, default=one) for one, near in zip(moved, nearest, strict=True) if near == 0)
     whole = whole_rows(nearest, total)
     assert sum(whole) == total
-    assert all(0 <= one and abs(one - near) < 1 for one, near in zip(whole, nearest, strict=True))
+    assert all(one >= 0 and abs(one - near) < 1 for one, near in zip(whole, nearest, strict=True))
 
 
 @settings(max_examples=30, deadline=None)
