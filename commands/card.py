@@ -18,7 +18,7 @@ def release() -> None:
 @click.argument("source", metavar="RELEASE|POLICY", type=FILE)
 @click.option(
     "--epsilon",
-    type=click.FloatRange(0, 10, min_open=True),
+    type=click.FloatRange(0.01, 10),
     help="What the card spends of the patients' privacy; by default that of the policy.",
 )
 def card(source: Path, epsilon: float | None, *, as_json: bool, **_: Any) -> int:

@@ -11,7 +11,7 @@ OLDEST = 90
 """The last age group begins at this age at the latest: ages over 89 are one category."""
 # Modalities of images (PS3.3 C.7.3.1.1.1) in the order of a catalog of a hospital.
 MODALITIES = tuple("CR DX CT MR US MG PT NM XA RF IO PX OP OPT ES XC SM OT".split())
-Epsilon = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+Epsilon = Annotated[float, Field(ge=0.01, le=10, allow_inf_nan=False)]
 MostOfAPatient = Annotated[int, Field(ge=1, le=50)]
 
 
@@ -46,7 +46,7 @@ class CardSection(Section):
         tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z0-9]{2,16}$")], ...], Field(min_length=1)
     ] = MODALITIES
     """Modalities that are counted; all others count as `other`."""
-    per_patient: MostOfAPatient = 3
+    per_patient: MostOfAPatient = 2
     """Most modalities, and most body regions, that count of one patient; the first ones in the order of the
     list. The error grows with it."""
     findings: Annotated[tuple[CardFindings, ...], Field(max_length=20)] = ()
