@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
+from medsanitize.pipeline.evidence import summary_from_json
 from medsanitize.pipeline.jobs.export_ledger import open_for_reading
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import card_budget
 from medsanitize.pipeline.stages.dataset_card import count_patients
+from medsanitize.pipeline.state.stage_results import CARD, PUBLICATION
 from medsanitize.policies.model import Policy
 from medsanitize.release.dataset_card.tables import CardCounts
 
@@ -172,6 +174,17 @@ def test_the_same_key_and_version_give_the_same_bytes(first: Policy, hospital: P
     )
     for name in ("dataset-card.md", "croissant.json"):
         assert (Path(str(first.output)) / name).read_bytes() == (Path(str(again.output)) / name).read_bytes()
+
+
+def test_an_interrupted_publication_has_the_card_that_was_approved(first: Policy) -> None:
+    state = open_for_reading(first)
+    try:
+        publication, card = PUBLICATION.load(state), CARD.load(state)
+    finally:
+        state.close()
+    assert publication is not None
+    assert card is not None
+    assert summary_from_json(publication.summary, first).card == card
 
 
 def test_an_anonymous_run_publishes_a_card_and_the_command_refuses(hospital: Path) -> None:
