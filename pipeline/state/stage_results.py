@@ -284,7 +284,7 @@ JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue",
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("resume", "review.pages"))
+PUBLISHED = Flag("published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages"))
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
