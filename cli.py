@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",
     ),
+    "release": ("card", "Describe a release: numbers of its patients with differential privacy."),
     "review": (
         "run",
         "Create an HTML page to review uncertain detections, quarantined objects and a sample.",

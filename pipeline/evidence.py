@@ -24,6 +24,7 @@ from medsanitize.pipeline.state.objects import count_flagged, outcome_counts, ru
 from medsanitize.pipeline.state.records import quarantined_places
 from medsanitize.pipeline.state.result_types import OverlapResult, RegistryResult
 from medsanitize.pipeline.state.stage_results import (
+    CARD,
     EXCLUDED,
     OVERLAP,
     REGISTRY,
@@ -40,6 +41,7 @@ from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.build import write_evidence
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.conformance import treatment_of
+from medsanitize.release.dataset_card.noisy_tables import card_from_facts
 from medsanitize.release.publish import staged_digest
 from medsanitize.release.report import ObjectRelation, write_controller_report
 from medsanitize.release.summary import GateSummary, Guideline, Summary, TableSummary, Treatment
@@ -134,6 +136,7 @@ def summarize(
         tables=tables,
         guidelines=guidelines,
         synthetic=SYNTHETIC.load(state),
+        card=CARD.load(state),
     )
 
 
@@ -156,6 +159,7 @@ def summary_from_json(text: str, policy: Policy) -> Summary:
     facts["public_prior"] = tuple(facts["public_prior"])
     facts["guidelines"] = tuple(Guideline(**guideline) for guideline in facts.get("guidelines", ()))
     facts["synthetic"] = decode_synthetic(facts["synthetic"]) if facts.get("synthetic") else None
+    facts["card"] = card_from_facts(facts["card"]) if facts.get("card") else None
     return Summary(**facts)
 
 

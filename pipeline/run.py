@@ -38,7 +38,7 @@ from medsanitize.pipeline.resume import open_shared, open_state, release_keys, r
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.resume_hint import restart_hint
-from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
+from medsanitize.pipeline.runtime.workspace import Workspace, card_budget, workspace_of
 from medsanitize.pipeline.sequence import check_stages, earlier_releases, in_phase, stages_of
 from medsanitize.pipeline.stages.overlap import register_embeddings
 from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
@@ -375,6 +375,9 @@ def _require_unchanged(run: Run) -> None:
 
 def _publish(run: Run, summary: Summary) -> RunResult:
     policy, state, workspace = run.policy, run.context.state, run.context.workspace
+    if summary.card is not None:
+        # Before anyone can see it: a spending that is recorded too late is not counted after a kill.
+        card_budget(policy).publish(summary.card)
     with run.timed("publish", None) as advance:
         publish(run.context.staged, workspace.release, summary)
         if not isinstance(policy.output, Path):

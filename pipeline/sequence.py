@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from medsanitize.pipeline.runtime.workspace import identity_ledger, tries_record
+from medsanitize.pipeline.runtime.workspace import card_budget, identity_ledger, tries_record
 from medsanitize.pipeline.stages.audit import AuditStage, searched_never_words
 from medsanitize.pipeline.stages.batch_plan import cost_weights
 from medsanitize.pipeline.stages.conflicts import ConflictsStage
+from medsanitize.pipeline.stages.dataset_card import DatasetCardStage
 from medsanitize.pipeline.stages.deduplicate import DecodeStage, DuplicatesStage
 from medsanitize.pipeline.stages.dicomdirs import DicomdirsStage
 from medsanitize.pipeline.stages.earlier_releases import EarlierReleases
@@ -52,6 +53,7 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     PartnersStage,
     TablesStage,
     ManifestsStage,
+    DatasetCardStage,
 )
 """Every stage, in the order of a run."""
 
@@ -94,7 +96,14 @@ def stages_of(policy: Policy) -> tuple[Stage, ...]:
             policy.text,
         ),
         manifests_stage(policy),
+        dataset_card_stage(policy),
     )
+
+
+def dataset_card_stage(policy: Policy) -> DatasetCardStage:
+    """Build the stage that makes the dataset card."""
+    release = policy.release
+    return DatasetCardStage(release.card, policy.tables, release.name, release.version, card_budget(policy))
 
 
 def manifests_stage(policy: Policy) -> ManifestsStage:

@@ -42,6 +42,11 @@ def policy_digest(policy: Policy) -> str:
     content["ignore"] = sorted(set(policy.ignore))
     content["dicom"]["safe_private"] = _safe_private(policy)
     content["release"].pop("approve")
+    if policy.release.card is None:
+        content["release"].pop("card")
+    else:
+        # How much all versions may spend decides whether there is a release, not its bytes.
+        content["release"]["card"].pop("ceiling")
     if policy.overlap is None:
         # Models and calibrations are files; a path says nothing about the bytes, so only their presence
         # counts.

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from medsanitize.policies.base import Section, Slug, Text
+from medsanitize.policies.dataset_card import CardSection
 from medsanitize.policies.inputs import DicomWeb, Dimse, StoreUrl
 from medsanitize.policies.other_files import IGNORED_BY_DEFAULT, Containers, FileKind
 from medsanitize.policies.partners import Partners
@@ -94,6 +95,9 @@ class Release(Section):
     """Ethics approval or waiver."""
     approve: Literal["required", "not required"] = "not required"
     """``required``: the run stops after the audit until the staged release is approved."""
+    card: CardSection | None = None
+    """The dataset card: numbers of patients with differential privacy, published with the release; by default
+    none."""
 
 
 class Keys(Section):

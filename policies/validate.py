@@ -21,6 +21,7 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
     """Yield every contradiction in a policy."""
     for rule in (
         _published,
+        _card,
         _keys,
         _registry,
         _anonymous,
@@ -70,6 +71,26 @@ def _published(draft: Draft) -> Iterator[Problem]:
         date.fromisoformat(value)
     except ValueError:
         yield draft.problem(("release", "date"), "The date does not exist", "Write the date as YYYY-MM-DD")
+
+
+def _card(draft: Draft) -> Iterator[Problem]:
+    path: Steps = ("release", "card")
+    epsilon, ceiling = draft.get(*path, "epsilon"), draft.get(*path, "ceiling")
+    ceiling = 3 if ceiling is None else ceiling
+    if isinstance(epsilon, int | float) and isinstance(ceiling, int | float) and epsilon > ceiling:
+        what = "release.card.epsilon is above the ceiling of all versions together"
+        yield draft.problem((*path, "epsilon"), what, "Use a smaller epsilon, or a larger ceiling")
+    ages = draft.get(*path, "ages")
+    whole = isinstance(ages, list) and bool(ages) and all(isinstance(one, int) for one in ages)
+    if whole and (ages[0] != 0 or ages != sorted(set(ages))):
+        what = "release.card.ages does not ascend from 0"
+        yield draft.problem((*path, "ages"), what, "Write the youngest age of each group: [0, 18, 65]")
+    tables = {one.get("name") for one in draft.items("tables") if isinstance(one, dict)}
+    for index, one in enumerate(draft.items(*path, "findings")):
+        if isinstance(one, dict) and one.get("table") not in tables:
+            what = "release.card.findings names a table that is not in tables"
+            steps: Steps = (*path, "findings", index, "table")
+            yield draft.problem(steps, what, "Describe the table in the section tables")
 
 
 def _keys(draft: Draft) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from medsanitize.release.canonical_json import document_json
 from medsanitize.release.checksums import digest_file, write_checksums
 from medsanitize.release.conformance import conformance_statement
 from medsanitize.release.croissant import croissant_document
+from medsanitize.release.dataset_card.documents import card_markdown
 from medsanitize.release.provenance import provenance_document
 from medsanitize.release.report import render_report
 from medsanitize.release.rocrate import ro_crate_document
@@ -47,6 +48,9 @@ def write_evidence(staging: Path, summary: Summary, *, signing_key: Path | None)
         write_atomic(staging / layout.PROVENANCE, document_json(provenance_document(summary, staging)))
         write_atomic(staging / layout.REPORT, render_report(summary, signer=signer))
         write_atomic(staging / layout.CONFORMANCE, conformance_statement(summary).encode("utf-8"))
+        (staging / layout.CARD).unlink(missing_ok=True)
+        if summary.card is not None:
+            write_atomic(staging / layout.CARD, card_markdown(summary.card).encode("utf-8"))
         write_atomic(staging / layout.RO_CRATE, document_json(ro_crate_document(summary, staging)))
         write_checksums(staging)
         if key is not None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from medsanitize.policies.model import Contact
 from medsanitize.release import layout
 from medsanitize.release.checksums import digest_file
+from medsanitize.release.dataset_card.documents import croissant_record_set
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
 from medsanitize.release.multi_file_objects import SLIDE_FORMATS
 from medsanitize.release.summary import Summary, synthesis_statement
@@ -49,7 +50,7 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
         "name": release.name,
         "version": release.version,
         "isLiveDataset": False,
-        "keywords": ["DICOM", "medical imaging", *sorted(name for name in summary.modalities if name)],
+        "keywords": ["DICOM", "medical imaging", *_modalities(summary)],
         "rai:hasSyntheticData": drawn is not None,
         "rai:personalSensitiveInformation": [_sensitive(summary)],
         "distribution": _distribution(summary, staging),
@@ -64,6 +65,7 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
                 {"fileObject": _id("patients.parquet")},
                 ("patient",),
             ),
+            *([] if summary.card is None else [croissant_record_set(summary.card)]),
         ],
     }
     optional = {
@@ -75,6 +77,11 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
         "publisher": _agent(release.contact),
     }
     return document | {name: value for name, value in optional.items() if value is not None}
+
+
+def _modalities(summary: Summary) -> list[str]:
+    # Beside noisy figures, a modality that only one patient has must not be named.
+    return [] if summary.card is not None else sorted(name for name in summary.modalities if name)
 
 
 def _id(name: str) -> dict[str, str]:

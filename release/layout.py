@@ -25,6 +25,7 @@ CROISSANT: Final = "croissant.json"
 RO_CRATE: Final = "ro-crate-metadata.json"
 PROVENANCE: Final = "provenance.jsonld"
 CONFORMANCE: Final = "conformance.md"
+CARD: Final = "dataset-card.md"
 REPORT: Final = "report.html"
 SUMS: Final = "SHA256SUMS"
 ATTESTATION: Final = "attestation.dsse.json"
@@ -38,6 +39,7 @@ TOP_LEVEL: Final = (
     RO_CRATE,
     PROVENANCE,
     CONFORMANCE,
+    CARD,
     REPORT,
     SUMS,
     ATTESTATION,

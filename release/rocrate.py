@@ -74,7 +74,8 @@ def _formats(summary: Summary) -> str | list[str]:
 
 def _described(summary: Summary, staging: Path) -> list[Path]:
     tables = [staging / table.path for table in summary.tables]
-    names = (layout.CROISSANT, layout.PROVENANCE, layout.CONFORMANCE, layout.REPORT)
+    card = () if summary.card is None else (layout.CARD,)
+    names = (layout.CROISSANT, layout.PROVENANCE, layout.CONFORMANCE, *card, layout.REPORT)
     evidence = [staging / name for name in names]
     return [*layout.object_manifests(staging), staging / layout.PATIENTS, *tables, *evidence]
 

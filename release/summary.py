@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from medsanitize.policies.model import Release
+from medsanitize.release.dataset_card.noisy_tables import DatasetCard
 
 GateResult = Literal["passed", "flagged", "failed", "not_run", "not_applicable"]
 Standing = Literal["met", "not_met", "needs_review"]
@@ -232,6 +233,8 @@ class Summary:
         The checklist of Holub et al. 2023, in its order; empty if it was not evaluated.
     synthetic : SyntheticSummary or None
         Synthetic images; None if no image was replaced.
+    card : DatasetCard or None
+        Numbers of patients with differential privacy; None without a card.
     """
 
     release: Release
@@ -266,6 +269,7 @@ class Summary:
     tables: tuple[TableSummary, ...] = ()
     guidelines: tuple[Guideline, ...] = ()
     synthetic: SyntheticSummary | None = None
+    card: DatasetCard | None = None
 
     def missing_metadata(self) -> tuple[str, ...]:
         """Return the public fields that the policy leaves empty, in the policy's order."""

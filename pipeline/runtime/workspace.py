@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.policies.model import Policy
+from medsanitize.release.dataset_card.budget import CardBudget
 from medsanitize.release.layout import STAGING
 
 
@@ -90,6 +91,13 @@ def tries_record(policy: Policy) -> Path:
         return policy.state / f"{policy.release.name}-synthesis-anonymous.tries"
     name = "synthesis" if policy.keys.scope == "project" else f"{policy.release.name}-synthesis"
     return policy.state / f"{name}.tries"
+
+
+def card_budget(policy: Policy) -> CardBudget:
+    """Return the ledger of the dataset cards; all releases that share pseudonyms share it."""
+    # Releases of one name have the same patients, whatever their mode and keys.
+    shared = policy.keys.scope == "project" and policy.release.mode == "pseudonymous"
+    return CardBudget(policy.state / ("cards.budget" if shared else f"{policy.release.name}-cards.budget"))
 
 
 def identity_ledger(policy: Policy) -> Path | None:

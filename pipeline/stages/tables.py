@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -151,6 +151,49 @@ def write_tables(
     if groups := _groups(rules, folder):
         GROUPS.store(state, groups)
     return written
+
+
+def released_rows(state: State, table: TableSection, column: str) -> Iterator[tuple[str, str]]:
+    """Yield pseudonym and value of a column for each row of a released patient; empty for no value.
+
+    Parameters
+    ----------
+    state : State
+        Gives the released patients.
+    table : TableSection
+        The accompanying table.
+    column : str
+        A column of its file, which need not be released.
+    """
+    read = table_with(table, column)
+    find = lru_cache(maxsize=4096)(partial(_released, state))
+    for row in _rows(read):
+        issuer = (row.get(read.issuer) or "").strip() if read.issuer else None
+        pseudonym = find((row[read.patient] or "").strip(), issuer)
+        if pseudonym is not None:
+            yield pseudonym, (row[column] or "").strip()
+
+
+def table_with(table: TableSection, column: str) -> TableSection:
+    """Return the table with its patients and this column only."""
+    return TableSection(
+        name=table.name, file=table.file, patient=table.patient, issuer=table.issuer, keep=(column,)
+    )
+
+
+def _released(state: State, identifier: str, issuer: str | None) -> str | None:
+    name = _patient_named(state, identifier, issuer)
+    return None if name is None else released_pseudonym(state, name)
+
+
+def _patient_named(state: State, identifier: str, issuer: str | None) -> bytes | None:
+    """Return the patient with this ID; without an issuer the ID must be unambiguous."""
+    if not identifier:
+        return None
+    if issuer is not None:
+        return patient_with(state, issuer, identifier)
+    names = patients_with_id(state, identifier)
+    return names[0] if len(names) == 1 else None
 
 
 def check_tables(tables: Sequence[TableSection]) -> None:
@@ -405,20 +448,13 @@ class _Mapper:
         return text
 
     def _find(self, identifier: str, issuer: str | None) -> Person | None:
-        """Return the released patient with this ID; without an issuer the ID must be unambiguous."""
-        if not identifier:
+        """Return the released patient with this ID."""
+        name = _patient_named(self.state, identifier, issuer)
+        pseudonym = None if name is None else released_pseudonym(self.state, name)
+        if name is None or pseudonym is None:
             return None
-        if issuer is not None:
-            names = [patient_with(self.state, issuer, identifier)]
-        else:
-            names = patients_with_id(self.state, identifier)
-        if len(names) != 1:
-            return None
-        pseudonym = released_pseudonym(self.state, names[0])
-        if pseudonym is None:
-            return None
-        shift = patient_shift(self.subkeys, patient_of(self.state, names[0]).key, self.rules.dates)
-        return Person(pseudonym, shift, self._tokens(names[0]))
+        shift = patient_shift(self.subkeys, patient_of(self.state, name).key, self.rules.dates)
+        return Person(pseudonym, shift, self._tokens(name))
 
     def _tokens(self, patient: bytes) -> frozenset[str]:
         """Return the known identifiers of a patient over all studies, case-folded."""

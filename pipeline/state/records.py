@@ -35,6 +35,7 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
         None if record.slide is None else astuple(record.slide),
         [astuple(part) for part in record.parts],
         record.times,
+        record.stated,
     ]
     return seal.close(json.dumps(facts).encode(), b"record")
 
@@ -43,7 +44,7 @@ def open_record(seal: Seal, outcome: str, names: Sequence[str | None], payload: 
     """Restore a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
-    pixels, regions, faces, slide, parts, (before, after) = facts
+    pixels, regions, faces, slide, parts, (before, after), (age, sex, part) = facts
     patient, study, series, instance = (name or "" for name in names)
     return ObjectRecord(
         outcome=Outcome(outcome),
@@ -66,6 +67,7 @@ def open_record(seal: Seal, outcome: str, names: Sequence[str | None], payload: 
         slide=None if slide is None else SlideRecord(slide[0], tuple(map(tuple, slide[1])), *slide[2:]),
         parts=tuple(FilePart(*part) for part in parts),
         times=(before, after),
+        stated=(age, sex, part),
     )
 
 

@@ -31,6 +31,7 @@ from medsanitize.pipeline.state.result_types import (
     Walk,
 )
 from medsanitize.pipeline.storage.local import Root
+from medsanitize.release.dataset_card.noisy_tables import DatasetCard, card_from_facts
 from medsanitize.release.summary import FigureTable, SyntheticSummary
 from medsanitize.verifiers.leaks.k_anonymity import EquivalenceClasses
 from medsanitize.verifiers.reid.calibration import Rate
@@ -277,11 +278,13 @@ TABLE_NOTES = Result(
     encode=lambda notes: {name: asdict(one) for name, one in notes.items()},
 )
 """Numbers of cells and rows removed from each accompanying table."""
+CARD: Result[DatasetCard] = Result("card", card_from_facts, ("stages.dataset_card",), ("evidence",))
+"""The dataset card, if its epsilon is within the ceiling."""
 JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages"))
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("resume", "review.pages"))
+PUBLISHED = Flag("published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages"))
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""

@@ -28,6 +28,7 @@ from medsanitize.sanitize.dicom.encapsulated_pdf import is_to_rebuild
 from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
 from medsanitize.sanitize.dicom.object_state import ObjectState, Piece, SubjectState
 from medsanitize.sanitize.dicom.overlays import kept_planes, put_planes
+from medsanitize.sanitize.dicom.patient_characteristics import CHARACTERISTICS, patient_characteristics
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.rules import AttributeRules, registered_uids
 from medsanitize.sanitize.dicom.sr_content import ContentTree
@@ -69,7 +70,7 @@ _DEVICE = {
     "burned_in": _BURNED_IN,
     "sop_class": _SOP_CLASS,
 }
-_CAPTURE |= {*_DEVICE.values(), _DOCUMENT, *TIMES}
+_CAPTURE |= {*_DEVICE.values(), _DOCUMENT, *TIMES, *CHARACTERISTICS}
 # Pixel data of larger objects (bytes) is copied from the source instead of held in memory.
 _STREAM_FROM = 1 << 20
 # A walk is repeated for another SOP class, for missing UIDs and for removed content items.
@@ -315,6 +316,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             faces=face.check,
             pixel_regions_cleaned=step.regions if step else 0,
             times=time_digests(walk, out, modality),
+            stated=patient_characteristics(walk),
         )
         meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
         review_items = (*walk.job.review_items, *(step.review_items if step else ()))

@@ -1,0 +1,1 @@
+"""The dataset card: tables about the patients of a release, with differential privacy."""
