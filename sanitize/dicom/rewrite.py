@@ -19,7 +19,7 @@ from medsanitize.sanitize.dicom.private_attributes import (
     private_element,
 )
 from medsanitize.sanitize.dicom.rules import Rule, Scope
-from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA
+from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA, LOOKUP_TABLES, spells_text
 from medsanitize.sanitize.dicom.sibling_elements import (
     HELD,
     code_context,
@@ -332,6 +332,8 @@ def _settle(
     covered = trim_to_sibling_counts(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
+    if tag in LOOKUP_TABLES and spells_text(covered, walk.job.subject.ban.words):
+        return b"", ("X:text-in-numbers",), ()
     beyond, value = len(covered) < len(value), covered
     # UN elements contain little endian data (PS3.5 6.2.2) even in big endian objects; they are not swapped.
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
