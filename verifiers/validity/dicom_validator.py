@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # What follows where pydicom ends: nothing, or pixel data of either byte order.
 _AFTER_HEADER = (b"", b"\xe0\x7f", b"\x7f\xe0")
+# PS3.15 E.1.1 requires them of every object: IODs without a patient, such as Color Palette, have no module
+# for them, and PS3.4 allows further attributes of the standard in a Standard Extended SOP Class.
+_OF_EVERY_RELEASE = frozenset([0x00120062, 0x00120063, 0x00120064, 0x00280303])
 _HEADER_BYTES = 8
 _FUNCTIONAL_GROUPS = ("(5200,9229)", "(5200,9230)")
 # Standing for the module of attributes that no module of the IOD has.
@@ -87,6 +90,7 @@ def _errors(path: Path) -> Counter[str] | None:
         _kind(module, (*(tag.parents or ()), tag.tag), error)
         for module, errors in found.module_errors.items()
         for tag, error in errors.items()
+        if not (module == _NO_MODULE and tag.tag in _OF_EVERY_RELEASE)
     )
 
 

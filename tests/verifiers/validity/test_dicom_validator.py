@@ -96,6 +96,20 @@ def test_an_attribute_of_another_iod_is_an_error_of_ours(tmp_path: Path) -> None
 
 
 @needs_validator
+def test_the_marks_of_a_release_are_no_error_where_the_iod_has_no_patient(tmp_path: Path) -> None:
+    source = real_file("CT_small.dcm").parents[1] / "palettes" / "fall.dcm"
+
+    def change(data: pydicom.Dataset) -> None:
+        data.PatientIdentityRemoved = "YES"
+        data.DeidentificationMethod = "x"
+        data.RTPlanName = "x"
+
+    found = compare_modules(source, changed(source, tmp_path, change))
+
+    assert found.introduced == {"/RTPlanName(300a,0003) TagUnexpected": 1}
+
+
+@needs_validator
 def test_an_error_of_the_source_is_kept(tmp_path: Path) -> None:
     source = changed(real_file("CT_small.dcm"), tmp_path, lambda data: delattr(data, "SeriesInstanceUID"))
 
