@@ -104,6 +104,7 @@ CHANGES: Mapping[str, str] = {
     "slide-picture": "label, macro or other additional image of a slide",
     "number-of-frames": "unreadable Number of Frames, stated again by the size of the pixel data",
     "statement": "attributes that state the de-identification",
+    "explicit-items-of-un": "items of explicit VR in a sequence that is written as UN",
     "stray-item": "item or delimiter outside of a sequence",
     "subject-context": "content item about the subject's identity",
     "surplus-frames": "frames beyond the declared number, cut off",

@@ -513,9 +513,9 @@ class Policy(Section):
     audit: Audit = Audit()
     """Treatment of what the audit finds."""
     validation: Validation = "sample"
-    """Released DICOM objects that foreign readers compare with their sources (dciodvfy, pydicom, GDCM):
-    ``sample``: one of each series, at most 500, and all of a series in which one fails; ``all``; ``off``, in
-    YAML in quotes. An object with an error that its source has not is quarantined."""
+    """Released DICOM objects that foreign readers compare with their sources (dciodvfy, dicom-validator,
+    pydicom, GDCM): ``sample``: one of each series, at most 500, and all of a series in which one fails;
+    ``all``; ``off``, in YAML in quotes. An object with an error that its source has not is quarantined."""
     overlap: Overlap | None = None
     """Image-based search for patients in earlier releases; by default not run."""
     partners: Partners | None = None

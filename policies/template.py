@@ -201,7 +201,7 @@ keys:
 #audit:
 #  in_pixels: refuse
 
-# Released objects that dciodvfy, pydicom and GDCM compare with their sources: "off", sample or all.
+# Released objects that foreign readers, such as dciodvfy, compare with their sources: "off", sample or all.
 #validation: sample
 
 # Execution engine: processes on this machine (local) or a cluster (ray); by default one worker per core.

@@ -280,7 +280,7 @@ _EXACT = {
         "Export it from the archive again, or convert it to another transfer syntax. Otherwise leave it out.",
     ),
     "introduced-error": (
-        "dciodvfy finds an error in the released object that its source has not.",
+        "dciodvfy or dicom-validator finds an error in the released object that its source has not.",
         "Leave it out, and report the SOP class and the error, which audit.json in the state folder names.",
     ),
     "pixels-differ": (

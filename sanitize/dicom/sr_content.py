@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from medsanitize.sanitize.formats.dicom.elements import (
     ITEM_END,
-    item_layout,
     read_element_header,
-    skip_sequence,
+    skip_undefined,
 )
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
@@ -67,8 +66,8 @@ def read_concept(buf: Buffer, pos: int, end: int, source: Layout, depth: int) ->
         tag, vr, length, start = read_element_header(buf, pos, end, source)
         if tag > _CONCEPT_NAME or tag == ITEM_END:
             break
-        items = item_layout(vr, source)
-        pos = skip_sequence(buf, start, end, items, depth) if length == UNDEFINED else start + length
+        undefined = length == UNDEFINED
+        pos = skip_undefined(buf, start, end, vr, source, depth) if undefined else start + length
         if tag == _CONCEPT_NAME:
             return bytes(buf[start:pos])
     return b""

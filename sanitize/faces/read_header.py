@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medsanitize.policies.model import Limits
 from medsanitize.sanitize.context import VOLUME_SOP_CLASSES
-from medsanitize.sanitize.formats.dicom.elements import item_layout, read_element_header, skip_sequence
+from medsanitize.sanitize.formats.dicom.elements import read_element_header, skip_undefined
 from medsanitize.sanitize.formats.dicom.file import open_dicom
 from medsanitize.sanitize.formats.dicom.transfer_syntax import UNDEFINED, Layout
 from medsanitize.sanitize.formats.file_type import Buffer
@@ -134,7 +134,7 @@ def _scan(buf: Buffer, pos: int, layout: Layout, depth: int) -> dict[int, bytes]
         if tag > _SPACING:
             break
         if length == UNDEFINED:
-            pos = skip_sequence(buf, start, end, item_layout(vr, layout), depth)
+            pos = skip_undefined(buf, start, end, vr, layout, depth)
             continue
         pos = start + length
         if tag in _TAGS_READ and length <= _MAX_VALUE_BYTES:

@@ -12,15 +12,13 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import IO
 
 from medsanitize.offline import plain_environment
-from pydicom.datadict import keyword_for_tag
+from medsanitize.verifiers.validity.findings import Validity, attribute_name, compared
 
 _SECONDS = 60
 _PLACE = re.compile(r"<((?:/[A-Za-z0-9]*\([0-9a-f]{4},[0-9a-f]{4}\)(?:\[\d+\])?)+)> - ")
@@ -44,18 +42,6 @@ _TAG = re.compile(r"\(([0-9a-f]{4}),([0-9a-f]{4})\)")
 _MODULES = re.compile(rb"Module <([A-Za-z0-9]+)> not present")
 # What dciodvfy says where it loses its place in a file: the rest of the file was not checked.
 _LOST = ("read failed", "Seek failed")
-
-
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """Errors of a released object: those that its source has not, and those that both have.
-
-    ``judged`` is False if the tool could not read one of them to the end.
-    """
-
-    judged: bool
-    introduced: Mapping[str, int] = field(default_factory=dict)
-    kept: Mapping[str, int] = field(default_factory=dict)
 
 
 @cache
@@ -88,11 +74,9 @@ def compare_errors(source: Path, released: Path) -> Validity:
     program = find_dciodvfy()
     before = _errors(program, source) if program else None
     after = _errors(program, released) if program and before is not None else None
-    if program is None or before is None or after is None:
-        return Validity(judged=False)
-    if after - before:
+    if program and before is not None and after is not None and after - before:
         before |= _errors_behind_un(program, source)
-    return Validity(True, dict(sorted((after - before).items())), dict(sorted((after & before).items())))
+    return compared(before, after)
 
 
 def _errors_behind_un(program: str, source: Path) -> Counter[str]:
@@ -162,14 +146,8 @@ def without_values(line: str) -> str:
 
 
 def _attributes(place: str) -> str:
-    """The path of an attribute by the dictionary; a private or unknown one has no name and no number."""
     tags = [int(group + element, 16) for group, element in _TAG.findall(place)]
-    return "".join(
-        f"/{keyword}({tag >> 16:04x},{tag & 0xFFFF:04x})"
-        if (keyword := keyword_for_tag(tag))
-        else "/other attribute"
-        for tag in tags
-    )
+    return "".join(map(attribute_name, tags))
 
 
 @cache

@@ -15,7 +15,8 @@ from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.stages import validate
 from medsanitize.pipeline.storage import named_files
 from medsanitize.policies.model import Policy
-from medsanitize.verifiers.validity.dciodvfy import Validity, find_dciodvfy
+from medsanitize.verifiers.validity.dciodvfy import find_dciodvfy
+from medsanitize.verifiers.validity.findings import Validity
 
 from tests.helpers.hospital import write_ct
 
@@ -76,7 +77,7 @@ def test_an_object_with_an_error_of_ours_is_quarantined(
     assert (gate(result), result.quarantined) == ("flagged", {"introduced-error": 1})
     assert len(list((policy.output / "data").rglob("*.dcm"))) == 3
     (found,) = validity(policy)["introduced"].values()
-    assert found == {"/Rows(0028,0010) Missing": 1}
+    assert found == {"/Rows(0028,0010) Missing (dciodvfy)": 1}
 
 
 def test_of_a_series_with_an_error_of_ours_every_object_is_compared(
@@ -106,17 +107,51 @@ def test_an_object_whose_pixels_others_read_differently_is_quarantined(
     assert run(policy, ONE).quarantined == {"pixels-differ": 1}
 
 
-def test_without_dciodvfy_the_gate_says_that_the_check_was_not_made(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+NOT_JUDGED = Validity(judged=False)
+
+
+@pytest.mark.parametrize(("missing", "result"), [(("dciodvfy",), "passed"), (("both",), "not_run")])
+def test_the_gate_says_which_validator_looked(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...], result: str
 ) -> None:
     policy = workplace()
     two_series(policy)
     monkeypatch.setattr(validate, "find_dciodvfy", lambda: None)
-    monkeypatch.setattr(validate, "compare_errors", lambda *_: Validity(judged=False))
+    monkeypatch.setattr(validate, "compare_errors", lambda *_: NOT_JUDGED)
+    if missing == ("both",):
+        monkeypatch.setattr(validate, "has_dicom_validator", lambda: False)
+        monkeypatch.setattr(validate, "compare_modules", lambda *_: NOT_JUDGED)
+
+    done = run(policy, ONE)
+
+    (found,) = [one for one in done.gates if one.name == "valid DICOM"]
+    assert (done.ending, found.result) == ("published", result)
+    assert "0 by dciodvfy, which is not installed (extra validate)" in found.detail
+    assert ("2 by dicom-validator." in found.detail) == (result == "passed")
+
+
+def test_a_required_attribute_that_the_sanitizer_loses_is_found_by_dicom_validator(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy = workplace(validation="all")
+    two_series(policy)
+    monkeypatch.setattr(validate, "compare_errors", lambda *_: NOT_JUDGED)
+    compare = validate.compare_modules
+
+    def losing(source: Path, released: Path) -> Validity:
+        data_set = pydicom.dcmread(released)
+        del data_set.SeriesInstanceUID
+        data_set.save_as(tmp_path / "lost.dcm")
+        return compare(source, tmp_path / "lost.dcm")
+
+    monkeypatch.setattr(validate, "compare_modules", losing)
 
     result = run(policy, ONE)
 
-    assert (result.ending, gate(result)) == ("published", "not_run")
+    assert result.quarantined == {"introduced-error": 4}
+    (found,) = validity(policy)["introduced"].values()
+    kind = "/SeriesInstanceUID(0020,000e) TagMissing Module=<general-series> (dicom-validator)"
+    assert (found, validity(policy)["validators"]) == ({kind: 4}, {"dicom-validator": 4})
 
 
 def test_the_policy_can_switch_the_comparison_off(workplace: Workplace) -> None:

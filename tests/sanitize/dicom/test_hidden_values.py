@@ -6,12 +6,18 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.sanitize.dicom.dates import Shift, shift_date
 from medsanitize.sanitize.dicom.dummies import dummy_value
 from medsanitize.sanitize.dicom.object_state import ObjectState, SubjectState
-from medsanitize.sanitize.dicom.sample_data import trim_to_counts, unsigned_numbers
+from medsanitize.sanitize.dicom.sample_data import (
+    LOOKUP_TABLES,
+    spells_text,
+    trim_to_counts,
+    unsigned_numbers,
+)
 from medsanitize.sanitize.dicom.text_rules import TextRules
 from medsanitize.sanitize.formats.icc import clean_profile
 from medsanitize.sanitize.pseudonyms import SubKeys
@@ -48,6 +54,67 @@ def test_a_lookup_table_is_truncated_after_its_last_entry(real: Real, release: R
 
     assert RAW not in out
     assert released.VOILUTSequence[0].LUTData == [0, 1, 2, 3]
+
+
+def palette(ds: Dataset, entries: bytes, bits: int) -> None:
+    count = len(entries) // 2
+    for number in (1, 2, 3):
+        ds.add_new(0x00281100 + number, "US", [count, 0, bits])
+        ds.add_new(0x00281200 + number, "OW", entries)
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        (b"Quixleyvane Zyphora born in Graz", 16),
+        (b"".join(bytes([letter, 0]) for letter in b"Quixleyvane Zyphora born in Graz"), 8),
+        (b"".join(bytes([letter, letter]) for letter in b"Quixleyvane Zyphora born in Graz"), 16),
+        (b"quixleyvane zyphora "[::-1] * 3, 16),
+    ],
+)
+def test_a_lookup_table_of_letters_is_removed(text: bytes, bits: int, real: Real, release: Release) -> None:
+    data_set = real("CT_small.dcm")
+    palette(data_set, text, bits)
+
+    done, out, _ = release(data_set)
+
+    assert text not in out
+    assert done.record.rules["X:text-in-numbers"] == 3
+
+
+def test_a_word_of_the_patients_name_is_not_kept_as_a_lookup_table(real: Real, release: Release) -> None:
+    data_set = real("CT_small.dcm")
+    data_set.PatientName = "Thornquist^Ysolde"
+    table = lut(16, words(b"Thornquist"))
+    table.LUTDescriptor = [5, 0, 16]
+    data_set.VOILUTSequence = Sequence([table])
+
+    _, out, _ = release(data_set)
+
+    assert b"Thornquist" not in out
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 37, 89, 257, 300])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_gradients_are_no_text(step: int, bits: int) -> None:
+    rising = [(number * step) % 65536 for number in range(256)]
+    there_and_back = rising[::2] + rising[::-2]
+    for entries in (rising, there_and_back, sorted(rising)):
+        data = struct.pack("<256H", *(entry % 256 if bits == 8 else entry for entry in entries))
+        assert not spells_text(data, ())
+
+
+def test_real_palettes_are_no_text() -> None:
+    folder = Path(str(get_testdata_file("examples_palette.dcm"))).parent
+    paths = [folder / "examples_palette.dcm", *(folder.parent / "palettes").glob("*.dcm")]
+    tables = [
+        data_set[tag].value
+        for data_set in map(pydicom.dcmread, paths)
+        for tag in LOOKUP_TABLES & {int(one.tag) for one in data_set}
+    ]
+
+    assert len(tables) > 12
+    assert not [table for table in tables if spells_text(table, ())]
 
 
 def test_a_lookup_table_without_a_descriptor_has_no_entries(real: Real, release: Release) -> None:

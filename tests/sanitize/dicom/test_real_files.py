@@ -82,6 +82,92 @@ def test_items_outside_of_a_sequence_are_removed(
     assert released.PixelData == real("CT_small.dcm").PixelData
 
 
+def element(tag: int, vr: bytes, value: bytes, *, explicit: bool) -> bytes:
+    head = struct.pack("<HH", tag >> 16, tag & 0xFFFF)
+    return head + (vr + struct.pack("<H", len(value)) if explicit else struct.pack("<L", len(value))) + value
+
+
+def un_sequence(content: bytes, *, undefined: bool) -> bytes:
+    """Referenced Image Sequence as UN, of one item."""
+    if undefined:
+        item = (
+            struct.pack("<HHL", 0xFFFE, 0xE000, 0xFFFFFFFF) + content + struct.pack("<HHL", 0xFFFE, 0xE00D, 0)
+        )
+        value, length = item + struct.pack("<HHL", 0xFFFE, 0xE0DD, 0), 0xFFFFFFFF
+    else:
+        value = struct.pack("<HHL", 0xFFFE, 0xE000, len(content)) + content
+        length = len(value)
+    return struct.pack("<HH2sHL", 0x0008, 0x1140, b"UN", 0, length) + value
+
+
+REFERENCED_CLASS, REFERENCED_INSTANCE = b"1.2.840.10008.5.1.4.1.1.2\0", b"1.2.3.44"
+
+
+def reference(*, explicit: bool) -> bytes:
+    return element(0x00081150, b"UI", REFERENCED_CLASS, explicit=explicit) + element(
+        0x00081155, b"UI", REFERENCED_INSTANCE, explicit=explicit
+    )
+
+
+@pytest.mark.parametrize("undefined", [True, False])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_sequence_written_as_un_is_read_in_the_layout_of_its_items(
+    undefined: bool, explicit: bool, load_bytes: Load, release: Release
+) -> None:
+    sequence = un_sequence(reference(explicit=explicit), undefined=undefined)
+
+    done, out, released = release(inserted(load_bytes("CT_small.dcm"), sequence))
+
+    (item,) = released.ReferencedImageSequence
+    assert released["ReferencedImageSequence"].VR == "SQ"
+    assert item.ReferencedSOPClassUID == REFERENCED_CLASS[:-1].decode()
+    assert (item.ReferencedSOPInstanceUID != "1.2.3.44", REFERENCED_INSTANCE in out) == (True, False)
+    assert done.record.rules.get("C:explicit-items-of-un", 0) == explicit
+
+
+def test_a_name_in_explicit_items_of_un_is_removed(load_bytes: Load, release: Release) -> None:
+    nested = un_sequence(
+        reference(explicit=True) + element(0x00100010, b"PN", b"Quixleyvane^Zyph", explicit=True),
+        undefined=True,
+    )
+    outer = un_sequence(reference(explicit=True) + nested, undefined=True)
+
+    done, out, _ = release(inserted(load_bytes("CT_small.dcm"), outer))
+
+    assert b"Quixleyvane" not in out
+    assert done.record.rules["C:explicit-items-of-un"] >= 1
+
+
+def test_a_private_sequence_of_explicit_items_as_un_is_skipped(load_bytes: Load, release: Release) -> None:
+    sequence = struct.pack("<HH", 0x0009, 0x10FE) + un_sequence(reference(explicit=True), undefined=True)[4:]
+
+    _, _, released = release(inserted(load_bytes("CT_small.dcm"), sequence))
+
+    assert released.PatientID
+
+
+def test_a_sequence_of_un_that_reads_in_both_layouts_is_quarantined(
+    load_bytes: Load, sanitize: Sanitize
+) -> None:
+    # In implicit VR, "UT" and two null bytes are the length of a value, after which another element follows.
+    first = int.from_bytes(b"UT\0\0", "little")
+    text = b"A" * (first - 4) + element(0x00081155, b"UI", REFERENCED_INSTANCE, explicit=False)
+    content = struct.pack("<HH2sHL", 0x0008, 0x0119, b"UT", 0, len(text)) + text
+
+    done, _ = sanitize(inserted(load_bytes("CT_small.dcm"), un_sequence(content, undefined=False)))
+
+    assert (done.record.outcome, done.record.findings[0].rule) == ("quarantined", "malformed-vr")
+
+
+@pytest.mark.parametrize("content", [b"\0" * 9, b"Quixleyvane", reference(explicit=True)[:-3]])
+def test_a_sequence_of_un_that_reads_in_no_layout_stays_in_no_release(
+    content: bytes, load_bytes: Load, sanitize: Sanitize
+) -> None:
+    done, _ = sanitize(inserted(load_bytes("CT_small.dcm"), un_sequence(content, undefined=True)))
+
+    assert done.record.outcome == "quarantined"
+
+
 @pytest.mark.parametrize("number", [0xE000, 0xE00D, 0xE0DD])
 def test_names_after_a_stray_item_are_known_in_the_rest_of_the_object(
     number: int, real: Real, load_bytes: Load, release: Release
