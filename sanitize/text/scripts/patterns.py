@@ -122,8 +122,16 @@ _PEOPLE = (
     r"(?<![^\W_])(?:[А-ЯЁ]+\s){0,2}[А-ЯЁ]{3,}(?:ОВИЧ|ЕВИЧ|ОВН|ЕВН)(?:А|У|ЕМ|ОМ|ОЙ|Ы|Е)?(?![^\W_])",
     # 東雲 久美子様, 患者東雲様: a title behind the name tells it from words.
     r"(?:(?<=患者)|(?<![一-鿿々]))[一-鿿々]{1,3}[ ][一-鿿々ぁ-んァ-ヴー]{1,4}(?=様|さま|さん|殿|氏)|(?<=患者)[一-鿿々]{2,4}(?=様|さま|さん|殿|氏)",
+    # Pet names of children: 患儿乐乐, 女儿小雨
+    r"(?:患[儿兒]|[婴嬰][儿兒]|宝宝|[儿兒]子|女[儿兒]|[孙孫][子女])(?P<cut>([一-鿿])\2|小[一-鿿])(?=[，,、。；;\s\d]|$)",
     rf"(?<![^\W_])(?:عبد|أبو|ابو|بن|آل)\s?ال?(?:[^\W\d_]|[{MARKS}]){{2,}}",
 )  # fmt: skip
+_COMPANIES = (
+    # A title in quotation marks is a name: «Пятёрочка». Terms in quotation marks have small letters.
+    r"[«„]\s?[А-ЯЁІЇЄ][\w-]{2,30}(?:\s[\w-]{1,30}){0,4}\s?[»“](?:\s(?:в|на)\s[А-ЯЁ][\w-]{2,30})?",
+    # イオン津田沼店前, 永辉超市盐城店门口
+    r"(?:(?![在于从到由去])[一-鿿々ァ-ヴー]){2,14}店(?=前|内|[でにのへ]|[门門]口)",
+)
 _NUMBERS = (
     # Plates: А 441 КР 37, 品川300あ12-34, 12가 3456, 苏J·88A21, ΥΖΑ-4471
     r"(?<![^\W_])[АВЕКМНОРСТУХ]\s?\d{3}\s?[АВЕКМНОРСТУХ]{2}(?:\s?\d{2,3})?(?!\w)|[\u4e00-\u9fff]{2,4}\s?\d{2,3}\s?[ぁ-ん]\s?\d{1,2}-?\d{2}|(?<!\d)\d{2,3}[가-힣]\s?\d{4}(?!\d)"
@@ -146,13 +154,14 @@ _TABLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("label", _LABELED),
     ("address", _STREETS),
     ("name", _PEOPLE),
+    ("institution", _COMPANIES),
     ("number", _NUMBERS),
 )
 
 
 @cache
 def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    chinese = rf"(?:患者|病人|医师|医师|醫師|医生|主任|教授|技师|护士|家属|其[子女父母夫妻])(?P<cut>{chinese_name_pattern()})"
+    chinese = rf"(?:患者|病人|医师|医师|醫師|医生|主任|教授|技师|护士|家属|其[子女父母夫妻]|患[儿兒]|女[儿兒]|奶奶|[爷爺][爷爺]|母[亲親]|父[亲親]|丈夫|妻子)(?P<cut>{chinese_name_pattern()})"
     folding = ("date", "age-over-89", "label", "number")
     return tuple(
         (rule, re.compile(pattern, re.IGNORECASE if rule in folding else 0))
