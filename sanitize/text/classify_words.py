@@ -31,6 +31,8 @@ _ELIDED = frozenset("l dell all sull nell dall".split())
 _MOST_DIGITS = 2
 _FARTHEST = 12
 _SHORT_LABEL = 3
+_SHORT = 2
+_LEVELS = frozenset("LRTCSX")
 _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
@@ -390,19 +392,26 @@ def _cut_name(reading: TokenizedText, place: int) -> bool:
 
 
 def _listed_name(reading: TokenizedText) -> None:
-    """Cut a surname in capitals, a comma and an initial at the start of a text: ``LEE, H``."""
-    if len(reading.words) < 2 or reading.capitals or reading.gap(0) not in (", ", ","):
+    """Cut a surname, a comma and an initial at the start of a text: ``LEE, H``, ``Ng, T``."""
+    if len(reading.words) < 2 or reading.gap(0) not in (", ", ","):
         return
     surname, initial = reading.words[:2]
-    if not (len(surname.text) > 1 and surname.text.isalpha() and surname.text.isupper()):
+    if len(initial.text) != 1 or not initial.text.isalpha() or not initial.text.isupper():
         return
-    if len(initial.text) != 1 or not initial.text.isupper() or reading.text[:1].isspace():
-        return
-    # "KNIE, L", "CT, T": a side or a part behind what is examined.
-    technical = surname.folded in words() or surname.folded in clinical_words()
-    if 0 in reading.cut or not technical:
+    if 0 not in reading.cut:
+        if reading.capitals or not (surname.text.isalpha() and surname.text.isupper()):
+            return
+        # "KNIE, L", "CT, T": a side or a part behind what is examined.
+        technical = surname.folded in words() or surname.folded in clinical_words()
+        if len(surname.text) < _SHORT or (technical and not _is_short_name(surname.text, initial.text)):
+            return
         reading.cut.setdefault(0, "label")
-        reading.cut.setdefault(1, "initial")
+    reading.cut.setdefault(1, "initial")
+
+
+def _is_short_name(surname: str, initial: str) -> bool:
+    """Return whether capitals are a short name rather than an abbreviation and a side or level."""
+    return len(surname) == _SHORT and initial not in _LEVELS
 
 
 def _initials(reading: TokenizedText) -> None:

@@ -310,7 +310,8 @@ def _capitalized(reading: TokenizedText, place: int) -> None:
     word = reading.words[place]
     if not word.titled or reading.capitals or script_of(word.text[0]) not in _CASED or _is_titled(reading):
         return
-    if fold_script(word.text) in script_cues()["institution"] or word.text[1:2].isdigit():
+    kept = script_cues()["institution"] | script_cues()["clinical"]
+    if fold_script(word.text) in kept or word.text[1:2].isdigit():
         return
     before = reading.text[: word.start].rstrip()
     if place and before and not before.endswith(_SENTENCE):

@@ -31,6 +31,11 @@ def test_such_a_word_is_kept_in_a_text() -> None:
     assert TextCleaner(TextSection(action="clean")).clean(text, compile_terms([])).text == text
 
 
+@pytest.mark.parametrize("text", ["введено 80 мл Омнипак 350, без осложнений", "オムニパーク350を90ml静注"])
+def test_contrast_agents_are_kept_with_their_concentration(text: str) -> None:
+    assert TextCleaner(TextSection(action="clean")).clean(text, compile_terms([])).text == text
+
+
 @pytest.mark.parametrize("word", ["reavaliada", "reavaliadas"])
 def test_verbs_with_a_prefix_are_words(word: str) -> None:
     assert is_clinical(word)
