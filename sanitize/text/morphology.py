@@ -22,9 +22,10 @@ _MOST_PARTS = 3
 _SHORTEST_DERIVED = 9
 _SHORTEST_VERBAL = 6
 # Prefixes of verbs, and endings of their forms, in English and the Romance languages.
-_PREFIXES = ("re", "ri", "des", "dis", "pre", "pré", "inter", "trans", "sub", "sobre", "over", "under", "mis", "un", "auto", "pós")
+_PREFIXES = tuple("re ri des dis pre pré inter trans sub sobre over under mis un auto pós".split())
 _VERBAL = re.compile(
-    "(?:[aiu]d[oa]s?|[aiu]t[oaei]|[aei]r(?:e|si)?|ção|ções|ci[oó]n(?:es)?|zion[ei]|tions?|ment[oi]s?|mientos?|ed|ing|ée?s?)$"
+    "(?:[aiu]d[oa]s?|[aiu]t[oaei]|[aei]r(?:e|si)?|ção|ções|ci[oó]n(?:es)?|zion[ei]|tions?|ment[oi]s?|mientos?"
+    "|ed|ing|ée?s?)$"
 )
 _LINKS = ("", "s", "n", "en", "es", "er", "e")
 

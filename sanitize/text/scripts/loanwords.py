@@ -63,9 +63,7 @@ def is_loanword(word: str) -> bool:
     """
     if not _SHORTEST <= len(word) <= _LONGEST or word in script_names():
         return False
-    stem = next(
-        pattern.sub(ending, word, count=1) for pattern, ending in _ENDINGS if pattern.search(word)
-    )
+    stem = next(pattern.sub(ending, word, count=1) for pattern, ending in _ENDINGS if pattern.search(word))
     for sound, letters in _SOUNDS:
         stem = stem.replace(sound, letters)
     stem = stem.translate(_LATIN)
