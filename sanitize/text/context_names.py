@@ -35,7 +35,7 @@ _UNIT = (
 )
 # Not "bed 2 of 6", "bed 2/6", "room 2.5": counts and quantities.
 _PLACE_NUMBER = (
-    r"(?:\d{1,4}(?:[-.]\d{1,3})?[ ]?(?:[A-Za-z](?![^\W_]))?|(?![LCTSlcts]\d)[A-Za-z]{1,2}-?\d{1,4}[A-Za-z]?|[A-Z](?=[ ]?(?:[,;.)]|$)))(?![\w%])"
+    r"(?:\d{1,4}(?:[-.]\d{1,3}|-(?=[A-Z](?![^\W_])))?[ ]?(?:[A-Za-z](?![^\W_]))?|(?![LCTSlcts]\d)[A-Za-z]{1,2}-?\d{1,4}[A-Za-z]?|[A-Z](?=[ ]?(?:[,;.)]|$)))(?![\w%])"
     rf"(?![ ]?[/x×][ ]?\d|[.,]\d|[ ](?:of|von|sur|di|van|av|z)[ ]\d){_UNIT}"
 )
 _CODE = r"(?=(?:[^\W_]|[ /.-]){0,24}?\d(?:[^\d]?\d){2})(?:[A-Z]{1,6}[ -]?){0,4}\d[\w/.-]{1,24}(?<![./-])"
@@ -198,6 +198,7 @@ def _of_work_uncased() -> str:
 
 def _of_members() -> list[str]:
     lists = context()
+    signed = "befundet|vidiert|validiert|freigegeben|diktiert|unterschrieben|gegengelesen|dictated|verified|authorised|authorized|signed off"
     member = _either(lists["member"])
     label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
     return [
@@ -205,6 +206,8 @@ def _of_members() -> list[str]:
         rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
+        # "befundet am 4. von Wiesengrund": an ordinary word behind such a verb is a name.
+        rf"(?<![^\W_])(?i:{signed})(?:[ ](?:am|on)(?:[ ][\d./-]{{1,10}})?)?[ ](?:von|durch|by)[ ](?P<cut>{_PHRASE})",
         # A home: "no Lar Nossa Senhora da Paz".
         rf"(?<![^\W_])(?:no|do|ao|em)[ ](?P<cut>Lar[ ](?:d[aeo]s?[ ])?{_PHRASE})",
     ]
