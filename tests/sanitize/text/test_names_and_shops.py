@@ -42,7 +42,7 @@ def test_names_in_lists_and_beside_relations_are_cut(text: str, left: str) -> No
         ("Приёмное отделение, бокс 6: боль в груди", "Приёмное отделение, бокс: боль в груди"),
         ("Cama 312-A, planta 3ª, control de sonda", "planta, control de sonda"),
         ("Woont Kerkstraat 112-II, 9712 AB Groningen, gevallen", "gevallen"),
-        ("Sinusrhythmus, befundet am 4. d. M. von Wiesengrund", "Sinusrhythmus, befundet am von"),
+        ("kein Vorhofflimmern, befundet am 4. d. M. von Wiesengrund", "kein Vorhofflimmern, befundet am von"),
     ],
 )
 def test_shops_homes_and_rooms_are_cut(text: str, left: str) -> None:
