@@ -9,7 +9,7 @@ import re
 _CAP = r"[A-ZÀ-ÖØ-ÞĀ-ŽŁŚŻŹĆŃÅÄÖ]"
 _NAME = rf"{_CAP}[\w'’.-]{{0,40}}"
 _JOIN = r"(?:(?:de|del|della|dei|di|da|do|dos|das|du|des|la|le|les|las|los|el|der|den|dem|von|van|am|an|im|of|the|y|e|al|w)\s+|[ldLD]['’]\s?)"
-_NUMBER = r"\d{1,5}\s?[A-Za-z]?(?:\s?[-/]\s?\d{1,5}[A-Za-z]?)?(?![\w.,]*\d)"
+_NUMBER = r"\d{1,5}\s?[A-Za-z]?(?:\s?[-/]\s?\d{1,5}[A-Za-z]?|-(?:[IVX]{1,4}|[A-Z])(?![^\W_]))?(?![\w.,]*\d)"
 _TOWN = (
     rf"(?:\s{{0,2}},?\s{{0,2}}(?:[A-Z]{{1,2}}-)?(?:\d{{5}}(?:-\d{{4}})?|\d{{4}}(?:\s?[A-Z]{{2}}(?![\w]))?|\d{{2}}-\d{{3}}|\d{{3}}\s\d{{2}})(?![\d]))?"
     rf"(?:\s{{0,2}},?\s{{1,2}}{_JOIN}{{0,2}}{_NAME}(?:[\s-]{{1,2}}{_JOIN}{{0,2}}{_NAME}){{0,3}})?"

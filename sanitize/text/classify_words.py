@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from medsanitize.policies.tables.vocabulary import cues, lone_names, words
+from medsanitize.policies.tables.vocabulary import clinical_words, cues, lone_names, words
 from medsanitize.sanitize.text.lexicon import WordKind, is_only_ordinary
 from medsanitize.sanitize.text.person_names import find_labeled_names, find_name_pieces, find_signatures
 from medsanitize.sanitize.text.running_text import is_german, is_written_as_word
@@ -27,9 +27,12 @@ _CENTERS = frozenset("center centre centers centro zentrum centrum".split())
 _BY_NAME = frozenset(["title", "cue", "unknown-word", "doubtful-word", "eponym"])
 _MOST_NAMES = 4
 _SIDES = frozenset("LR")
+_ELIDED = frozenset("l dell all sull nell dall".split())
 _MOST_DIGITS = 2
 _FARTHEST = 12
 _SHORT_LABEL = 3
+_SHORT = 2
+_LEVELS = frozenset("LRTCSX")
 _NAMELIKE = (WordKind.UNKNOWN, WordKind.DOUBTFUL, WordKind.EPONYM)
 _CLINICAL = (WordKind.SAFE, WordKind.NAMED)
 
@@ -197,6 +200,10 @@ def _name_follows(reading: TokenizedText, place: int) -> bool:
     word = reading.words[place]
     if word.folded in _PARTICLES and place + 1 < len(reading.words):
         return _name_follows(reading, place + 1)
+    # "pt Fatima el A."
+    shortened = len(word.text) == 1 and word.text.isupper() and reading.text[word.end : word.end + 1] == "."
+    if shortened and place - 2 in reading.cut:
+        return True
     return (word.kind in _NAMELIKE and not word.small) or _foreign(reading, place)
 
 
@@ -325,6 +332,9 @@ def _doubtful(reading: TokenizedText, place: int, *, running: bool) -> None:
     word = reading.words[place]
     before, after = reading.stays(place - 1), reading.stays(place + 1)
     before = before or (place - 1 in reading.open)
+    # "l'IVA": no article stands before a person's name.
+    if place and word.text.isupper() and not reading.capitals and _is_elided(reading, place):
+        return
     # In capitals, an initial at the end is all that tells a name: "SCREENING ROSE W".
     if reading.capitals and place and place + 1 < len(reading.words) and _is_last_initial(reading, place + 1):
         reading.cut[place] = "doubtful-word"
@@ -364,6 +374,11 @@ def _doubtful(reading: TokenizedText, place: int, *, running: bool) -> None:
         reading.cut[place] = "doubtful-word"
 
 
+def _is_elided(reading: TokenizedText, place: int) -> bool:
+    """Return whether an article without its vowel stands directly before a word: ``dell'IVA``."""
+    return reading.words[place - 1].folded in _ELIDED and reading.gap(place - 1) in ("'", "’")
+
+
 def _is_last_initial(reading: TokenizedText, place: int) -> bool:
     """Return whether a single letter that is no side ends a phrase, as in ``SCREENING ROSE W``."""
     word = reading.words[place]
@@ -376,8 +391,32 @@ def _cut_name(reading: TokenizedText, place: int) -> bool:
     return 0 <= place < len(reading.words) and place in reading.cut
 
 
+def _listed_name(reading: TokenizedText) -> None:
+    """Cut a surname, a comma and an initial at the start of a text: ``LEE, H``, ``Ng, T``."""
+    if len(reading.words) < 2 or reading.gap(0) not in (", ", ","):
+        return
+    surname, initial = reading.words[:2]
+    if len(initial.text) != 1 or not initial.text.isalpha() or not initial.text.isupper():
+        return
+    if 0 not in reading.cut:
+        if reading.capitals or not (surname.text.isalpha() and surname.text.isupper()):
+            return
+        # "KNIE, L", "CT, T": a side or a part behind what is examined.
+        technical = surname.folded in words() or surname.folded in clinical_words()
+        if len(surname.text) < _SHORT or (technical and not _is_short_name(surname.text, initial.text)):
+            return
+        reading.cut.setdefault(0, "label")
+    reading.cut.setdefault(1, "initial")
+
+
+def _is_short_name(surname: str, initial: str) -> bool:
+    """Return whether capitals are a short name rather than an abbreviation and a side or level."""
+    return len(surname) == _SHORT and initial not in _LEVELS
+
+
 def _initials(reading: TokenizedText) -> None:
     """Cut a single letter with a full stop next to a cut name: ``J. Smith``, ``Smith J.``."""
+    _listed_name(reading)
     for place, word in enumerate(reading.words):
         if word.folded in cues()["title"] or place in reading.cut:
             continue

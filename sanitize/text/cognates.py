@@ -16,6 +16,7 @@ SHORTEST_KEY = 6
 _SHORTEST = 7
 _LONGEST = 48
 _SHORTEST_STEM = 3
+_PLURALS = ("tos", "dos", "nos", "ros", "cos", "sos", "los", "vos", "ios")
 _LETTERS = str.maketrans(
     {"ß": "ss", "ı": "i", "ł": "l", "ø": "e", "ö": "e", "ä": "e", "œ": "e", "æ": "e", "đ": "d"}
 )
@@ -67,6 +68,13 @@ def is_cognate(word: str) -> bool:
     """Return whether a folded word has the root of a clinical word, and that of no name."""
     if not (_SHORTEST <= len(word) <= _LONGEST and word.isalpha()):
         return False
+    if _has_root(word):
+        return True
+    # Plurals in -os look like diseases in -osis.
+    return word.endswith(_PLURALS) and len(word) > _SHORTEST and _has_root(word[:-1])
+
+
+def _has_root(word: str) -> bool:
     key = cognate_key(word)
     return len(key) >= SHORTEST_KEY and key in vocabulary.clinical_roots()
 

@@ -35,7 +35,7 @@ _UNIT = (
 )
 # Not "bed 2 of 6", "bed 2/6", "room 2.5": counts and quantities.
 _PLACE_NUMBER = (
-    r"(?:\d{1,4}(?:[-.]\d{1,3})?[ ]?(?:[A-Za-z](?![^\W_]))?|(?![LCTSlcts]\d)[A-Za-z]{1,2}-?\d{1,4}[A-Za-z]?|[A-Z](?=[ ]?(?:[,;.)]|$)))(?![\w%])"
+    r"(?:\d{1,4}(?:[-.]\d{1,3}|-(?=[A-Z](?![^\W_])))?[ ]?(?:[A-Za-z](?![^\W_]))?|(?![LCTSlcts]\d)[A-Za-z]{1,2}-?\d{1,4}[A-Za-z]?|[A-Z](?=[ ]?(?:[,;.)]|$)))(?![\w%])"
     rf"(?![ ]?[/x×][ ]?\d|[.,]\d|[ ](?:of|von|sur|di|van|av|z)[ ]\d){_UNIT}"
 )
 _CODE = r"(?=(?:[^\W_]|[ /.-]){0,24}?\d(?:[^\d]?\d){2})(?:[A-Z]{1,6}[ -]?){0,4}\d[\w/.-]{1,24}(?<![./-])"
@@ -62,6 +62,7 @@ def find_context_names(text: str) -> Iterator[tuple[int, int]]:
     """
     for pattern in _patterns()["any"]:
         yield from (match.span("cut") for match in pattern.finditer(text))
+    yield from (match.span("cut") for match in _patterns()["company"][0].finditer(text))
     # Without capitals, a name ends at a word that continues the sentence.
     if not _MIXED.search(text):
         for pattern in _patterns()["uncased"]:
@@ -164,6 +165,7 @@ def _patterns() -> dict[str, list[re.Pattern[str]]]:
         "before": [
             re.compile(rf"(?:^|(?<=[^\w]))(?P<word>{_CAP}[\w'’&-]{{0,40}})[ ](?:(?:of|and|de|van)[ ])?$")
         ],
+        "company": [_of_companies()],
         "provider": _of_providers(),
         "alias": _of_aliases(),
         "ward": _of_wards(),
@@ -196,6 +198,7 @@ def _of_work_uncased() -> str:
 
 def _of_members() -> list[str]:
     lists = context()
+    signed = "befundet|vidiert|validiert|freigegeben|diktiert|unterschrieben|gegengelesen|dictated|verified|authorised|authorized|signed off"
     member = _either(lists["member"])
     label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
     return [
@@ -203,6 +206,10 @@ def _of_members() -> list[str]:
         rf"(?<![^\W_])(?i:{label})(?:[ ][a-z]{{2,10}}){{0,2}}[ ]?:[ ]?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
+        # "befundet am 4. von Wiesengrund": an ordinary word behind such a verb is a name.
+        rf"(?<![^\W_])(?i:{signed})(?:[ ](?:am|on)(?:[ ][\d./-]{{1,10}})?)?[ ](?:von|durch|by)[ ](?P<cut>{_PHRASE})",
+        # A home: "no Lar Nossa Senhora da Paz".
+        rf"(?<![^\W_])(?:no|do|ao|em)[ ](?P<cut>Lar[ ](?:d[aeo]s?[ ])?{_PHRASE})",
     ]
 
 
@@ -221,12 +228,24 @@ def _of_places() -> list[re.Pattern[str]]:
             r"(?<![^\W_])(?P<cut>(?-i:Rm)\.?[ ]?\d{1,4}[A-Za-z]?)(?![\w]|[.,]\d)",
             r"(?<![^\W_])(?P<cut>\d{1,2}[ ]?(?-i:North|South|East|West)(?:[ -]?\d{1,3}[A-Z]?)?|(?-i:\d{1,2}[NSEW]-\d{1,3}))(?![^\W_])",
             r"(?<![^\W_])(?P<cut>ch\.?[ ]\d{1,4}(?=[ ,/-]{1,3}lit[ ]))",
+            # In Romance languages "RM" is an MRI.
+            r"(?<=clinic|.floor|..ward|..unit|..dept) (?P<cut>(?-i:RM)\.?[ ]?\d{1,4}[A-Z]?)(?![\w]|[.,]\d)",
             rf"(?<![^\W_])(?P<cut>(?:{body})[ .:#-]{{0,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?-i:{_CODE}))",
             r"(?<![^\W_])(?:akkreditierung|accr[eé]ditation|acreditaci[oó]n|accreditamento|acreditação|accreditatie|akredytacja|ackreditering)"
             rf"[ .:#-]{{1,3}}(?:(?:{number})[ .:#-]{{1,3}}){{0,2}}(?P<cut>(?:[^\W\d_]{{2,12}}[ -]{{1,2}})?(?-i:{_CODE}))",
             r"(?<![^\W_])(?P<cut>\d{2}D\d{7})(?![^\W_])",
         )
     ]
+
+
+def _of_companies() -> re.Pattern[str]:
+    """Shops with the branch or the place after them: ``Edeka Kessler in Hagen``."""
+    company = _either(one.replace("-", " ") for one in context()["company"])
+    place = rf"{_CAP}[^\W\d_]{{1,30}}"
+    return re.compile(
+        rf"(?<![^\W_])(?P<cut>(?={_CAP})(?i:{company})(?:[ ]{place}){{0,2}}"
+        rf"(?:[ ](?:in|at|on|i|we?|de|di|en|à|em|te|of)[ ]{place}(?:[ -]{place}){{0,2}})?)(?![^\W_])"
+    )
 
 
 def _of_providers() -> list[re.Pattern[str]]:

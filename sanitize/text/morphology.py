@@ -6,6 +6,7 @@ ending. Surnames that end like a disease (Politis, Thoma) do not count, as the r
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache, lru_cache
 
@@ -18,6 +19,14 @@ _SHORTEST_PART = 4
 _LONGEST = 48
 _LONGEST_STEM = 14
 _MOST_PARTS = 3
+_SHORTEST_DERIVED = 9
+_SHORTEST_VERBAL = 6
+# Prefixes of verbs, and endings of their forms, in English and the Romance languages.
+_PREFIXES = tuple("re ri des dis pre pré inter trans sub sobre over under mis un auto pós".split())
+_VERBAL = re.compile(
+    "(?:[aiu]d[oa]s?|[aiu]t[oaei]|[aei]r(?:e|si)?|ção|ções|ci[oó]n(?:es)?|zion[ei]|tions?|ment[oi]s?|mientos?"
+    "|ed|ing|ée?s?)$"
+)
 _LINKS = ("", "s", "n", "en", "es", "er", "e")
 
 
@@ -30,6 +39,8 @@ def is_clinical(word: str) -> bool:
     # Names are excluded first: the parts of some of them are clinical.
     if plain in _names():
         return False
+    if _is_derived(word):
+        return True
     if len(word) < _SHORTEST_COMPOUND:
         return _is_classical(plain)
     return plain.endswith(_suffixes()) or _is_classical(plain) or _is_compound(word)
@@ -39,6 +50,18 @@ def is_clinical(word: str) -> bool:
 def is_composed(word: str) -> bool:
     """Return whether a folded word consists of clinical parts, whatever its ending."""
     return _SHORTEST <= len(word) <= _LONGEST and (_is_classical(_plain(word)) or _is_compound(word))
+
+
+def _is_derived(word: str) -> bool:
+    """Return whether a word is a verb with a prefix: Portuguese ``reavaliada``."""
+    if len(word) < _SHORTEST_DERIVED or not _VERBAL.search(word):
+        return False
+    return any(
+        word.startswith(prefix)
+        and len(word) - len(prefix) >= _SHORTEST_VERBAL
+        and word[len(prefix) :] in vocabulary.plain_words()
+        for prefix in _PREFIXES
+    )
 
 
 def _plain(word: str) -> str:

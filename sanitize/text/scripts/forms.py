@@ -18,6 +18,7 @@ from medsanitize.policies.tables.script_words import (
 )
 from medsanitize.sanitize.text.scripts.characters import UNSPACED, script_of
 from medsanitize.sanitize.text.scripts.compounds import is_clinical_compound
+from medsanitize.sanitize.text.scripts.loanwords import is_loanword
 from medsanitize.sanitize.text.scripts.segmentation import is_segment
 
 _ARABIC_PREFIXES: Final = ("وال", "بال", "فال", "كال", "ولل", "لل", "ال", "و", "ب", "ل", "ف", "ك")
@@ -52,6 +53,7 @@ _LONGEST: Final = 40
 _MIXED: Final = re.compile(r"[^\W\d_]{1,2}\d{1,2}")
 _SYLLABLES: Final = re.compile("[\uac00-\ud7a3]+")
 _SHORTEST_NOUN: Final = 2
+_LONG_LOAN: Final = 10
 # Particles after a Latin word or a number: 12 mm의.
 _PARTICLES: Final = frozenset("의 로 에 를 을 는 가 와 과 도 에서 으로 까지 부터 보다".split())
 _NAME_LENGTHS: Final = (2, 3, 4, 5)
@@ -124,6 +126,9 @@ def _is_known(folded: str, word: str, script: str) -> bool:
     if folded in script_words(script):
         return True
     if is_clinical_compound(folded, script):
+        return True
+    # A name has a capital, which the longest words only may have at the start of a sentence.
+    if script == "cyrillic" and (word.islower() or len(word) >= _LONG_LOAN) and is_loanword(folded):
         return True
     if script == "hangul":
         return _is_korean(folded)

@@ -43,6 +43,7 @@ _GENERIC: Final = frozenset(
     "我 本 住 出 外 转 入 该 当 他 貴 同 病 在 到 我院 本院 대학 종합 개인 타 본 전문 "
     "요양 동네 지역 다른 이 그 นี้ เดิม อื่น".split()
 )
+_LONG_SURNAMES: Final = frozenset("남궁 황보 제갈 사공 선우 서문 독고 동방".split())
 _KOREAN_KINDS: Final = ("병원", "의원", "대학교", "의료원", "보건소", "센터")
 
 
@@ -198,7 +199,7 @@ def _before(reading: TokenizedText, place: int) -> None:
     script, cues = script_of(word.text[-1]), script_cues()
     if folded in cues["relation"] or folded in cues["title"] or folded in cues["honorific"]:
         return
-    if word.kind in (WordKind.UNKNOWN, WordKind.NAMED):
+    if word.kind in (WordKind.UNKNOWN, WordKind.NAMED) or word.text in _LONG_SURNAMES:
         reading.cut.setdefault(place - 1, "title")
     elif script == "hangul" and len(word.text) in range(2, _LONGEST_HANGUL_NAME + 1):
         alone = reading.gap(place - 1) == " " and fold_script(reading.words[place].text)[:1] in "씨님"
@@ -309,7 +310,8 @@ def _capitalized(reading: TokenizedText, place: int) -> None:
     word = reading.words[place]
     if not word.titled or reading.capitals or script_of(word.text[0]) not in _CASED or _is_titled(reading):
         return
-    if fold_script(word.text) in script_cues()["institution"] or word.text[1:2].isdigit():
+    kept = script_cues()["institution"] | script_cues()["clinical"]
+    if fold_script(word.text) in kept or word.text[1:2].isdigit():
         return
     before = reading.text[: word.start].rstrip()
     if place and before and not before.endswith(_SENTENCE):
