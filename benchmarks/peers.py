@@ -117,7 +117,7 @@ def score_validity(preset: str, runs: dict[str, Ran]) -> list[tuple[str, object,
         gate = next(one for one in ran.result["gates"] if one["name"] == "valid DICOM")
         held = sum(ran.result["quarantined"].get(rule, 0) for rule in INTRODUCED)
         looked = f"{gate['looked_at'] or 0} of {gate['concerned'] or 0} objects"
-        label = f"{preset}, {name}: introduced errors in {looked} read by dciodvfy"
+        label = f"{preset}, {name}: introduced errors in {looked} read by a validator"
         results.append(
             judge(label, held, "0", not held) if gate["looked_at"] else (label, "not made", "0", "")
         )
