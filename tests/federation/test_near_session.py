@@ -7,7 +7,6 @@ import gc
 import json
 import struct
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -33,11 +32,10 @@ from medsanitize.federation.parties.identity import IDENTITY, Identity, LocalPar
 from medsanitize.federation.parties.trust import trust_partner
 from medsanitize.federation.private_overlap.budget import QUERIES, spent
 from medsanitize.federation.transport.https_client import NEAR_PATH
-from medsanitize.federation.transport.https_server import serve
 from medsanitize.federation.transport.tls import client_context
 from medsanitize.verifiers.reid.images.image import Modality
 
-from tests.helpers.near import fingerprint
+from tests.helpers.near import fingerprint, serving_line
 
 pytestmark = [pytest.mark.party, pytest.mark.verify]
 KIND = Modality.RADIOGRAPH
@@ -109,37 +107,19 @@ def serving(
     busy: bool = False,
 ) -> Iterator[str]:
     """Serve near comparisons in a thread; yields the address."""
-    ports, ready, ends = list[int](), threading.Event(), list[Any]()
-    slot = asyncio.Lock()
 
-    def started(port: int) -> None:
-        ports.append(port)
-        ready.set()
+    def near() -> Any:
+        slot = asyncio.Lock()
 
-    async def served() -> None:
-        stop = asyncio.Event()
-        if busy:
-            await slot.acquire()
-        ends.extend([asyncio.get_running_loop(), stop])
-        await serve(
-            party,
-            {partner.name: partner},
-            ("127.0.0.1", 0),
-            lambda _, __: b"",
-            most_bytes=1 << 20,
-            started=started,
-            stop=stop,
-            near=lambda connection, other: answer_near(answers, other, party, line(connection), slot),
-        )
+        async def answered(connection: Any, other: Identity) -> None:
+            if busy and not slot.locked():
+                await slot.acquire()
+            await answer_near(answers, other, party, line(connection), slot)
 
-    thread = threading.Thread(target=lambda: asyncio.run(served()))
-    thread.start()
-    try:
-        assert ready.wait(30)
-        yield f"https://127.0.0.1:{ports[0]}"
-    finally:
-        ends[0].call_soon_threadsafe(ends[1].set)
-        thread.join(60)
+        return answered
+
+    with serving_line(party, partner, near) as address:
+        yield address
 
 
 def told_in(sides: tuple[NearSide, NearSide], frames: list[bytes]) -> Iterator[Message]:
