@@ -1,14 +1,15 @@
 """Questions about single images: seconds, bytes, memory, agreement with the clear, and whole networks.
 
     python benchmarks/ask.py OUT [--images 1 100] [--random 1000] [--phantoms 150] [--patients 1000]
+                             [--library FOLDER]
 
-Both parties run on this machine, over TLS; SPU is installed into OUT. Classifiers have 8,192 features, 256
-dimensions and 5 classes. First random ones are asked about random embeddings, then one trained on phantoms
-(`train classifier --recipe frozen`) about other phantoms, then patients are searched. Exits 1 if less than
-99.9 % of the classes are those in the clear, a class is another one instead of unsure, or a search is wrong.
-
-Last, the parts of a convolution layer are measured, and what EfficientNet-Lite0 would take is computed from
-its numbers of multiplications and activations.
+Both parties run on this machine, over TLS; SPU is installed into OUT, unless a folder with it is named.
+A classifier of random numbers (8,192 features, 256 dimensions, 5 classes) is asked about random embeddings,
+patients are searched, and the parts of a convolution layer are measured, from which follows what
+EfficientNet-Lite0 would take by its numbers of multiplications and activations. Then the random classifier,
+and one trained on phantoms (`train classifier --recipe frozen`), are asked about more embeddings, of random
+numbers and of other phantoms. Exits 1 if less than 99.9 % of the classes are those in the clear, a class is
+another one instead of unsure, or a search is wrong.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from medsanitize.verifiers.reid.models.packaged_head import PackagedHead, open_p
 from medsanitize.verifiers.reid.models.pretrained import packaged_digest, packaged_retrieval
 from near_partners import TERMS, cpu_seconds, serving_line, sides_of
 from numpy.typing import NDArray
-from partners import parties
+from partners import trusting
 
 FEATURES, WIDTH, CLASSES, BLOCK = 8192, 256, 5, 100
 BAR = 0.999
@@ -173,11 +174,15 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=1000)
     parser.add_argument("--phantoms", type=int, default=150)
     parser.add_argument("--patients", type=int, default=1000)
+    parser.add_argument("--library", type=Path)
     given = parser.parse_args()
     out = fresh(given.out)
     print(machine())
-    ends = parties(out)
-    install_library(SPU, ends[0].folder, None)
+    ends = trusting(out)
+    if given.library is None:
+        install_library(SPU, ends[0].folder, None)
+    else:
+        SPU.of(ends[0].folder).symlink_to(given.library.resolve())
     rows, holds = costs(ends, given.images, given.patients)
     head = ["question", "images", "seconds", "CPU s", "MB", "GB of a process so far"]
     print(table(head, rows), flush=True)

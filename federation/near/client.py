@@ -52,7 +52,7 @@ def over_https(conversation: Coroutine[Any, Any, T]) -> T:
     except (LineEnded, LibraryFailed):
         raise EnvironmentFailure(
             "The near comparison with the partner did not finish; nothing was concluded",
-            "Check both parties' machines (each needs 2 GB of memory), and run the same command again",
+            "Check both parties' machines (each needs up to 4 GB of memory), and run the same command again",
         ) from None
 
 

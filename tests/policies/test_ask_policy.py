@@ -53,7 +53,7 @@ def test_a_question_that_is_not_agreed_is_refused_where_it_stands(
 
 
 def test_models_are_found_from_the_folder_of_the_policy(tmp_path: Path) -> None:
-    """Also that of near comparisons."""
+    """Also that of near comparisons, which was looked for in the working folder once."""
     found = policy(
         tmp_path, ", ask: {search: true, retrieval: ./r}", "  classifiers: {chest: ./c}\n"
     ).partners
