@@ -14,6 +14,11 @@ from medsanitize.offline import use_temporary_folder
 
 # Module of each command in `commands`, and the first sentence of its help.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "ask": (
+        "ask",
+        "Ask another hospital about IMAGES without showing them: their class, or whether it knows the"
+        " patients.",
+    ),
     "attack": ("attack", "Run privacy attacks against a release, or against schemes that share embeddings."),
     "audit": (
         "release",

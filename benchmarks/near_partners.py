@@ -18,8 +18,8 @@ from medsanitize.federation.near.embeddings import limit_of, near_set
 from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.session import NearLearned, NearSide
 from medsanitize.federation.near.terms import NearLimits, NearTerms
-from medsanitize.federation.parties.identity import LocalParty
-from medsanitize.federation.transport.https_server import serve
+from medsanitize.federation.parties.identity import Identity, LocalParty
+from medsanitize.federation.transport.https_server import Near, serve
 from medsanitize.pipeline.jobs.near_overlap import answer_with
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.index.search import VectorSearch
@@ -141,15 +141,22 @@ def is_right(sides: tuple[NearSide, NearSide], found: NearLearned) -> bool:
 @contextmanager
 def serving(side: NearSide) -> Iterator[str]:
     """Serve near comparisons in a thread; yields the address."""
-    told, ends = list[int](), list[Any]()
-    ready, answered = threading.Event(), answer_with(side.party, {side.partner.name: side})
+    answered = answer_with(side.party, {side.partner.name: side})
+    with serving_line(side.party, side.partner, answered) as address:
+        yield address
+
+
+@contextmanager
+def serving_line(party: LocalParty, partner: Identity, answered: Near) -> Iterator[str]:
+    """Serve in a thread what answers a connection; yields the address."""
+    told, ends, ready = list[int](), list[Any](), threading.Event()
 
     async def served() -> None:
         stop = asyncio.Event()
         ends.extend([asyncio.get_running_loop(), stop])
         await serve(
-            side.party,
-            {side.partner.name: side.partner},
+            party,
+            {partner.name: partner},
             ("127.0.0.1", 0),
             lambda _, __: b"",
             most_bytes=1 << 26,

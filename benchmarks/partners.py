@@ -38,12 +38,18 @@ TERMS = PartnerTerms((Comparison(what="pixels", reveal="count", contract=""),), 
 
 def parties(out: Path) -> tuple[LocalParty, LocalParty]:
     """Make two parties that trust each other; the first has the library."""
+    north, south = trusting(out)
+    install_library(PSI, north.folder, None)
+    return north, south
+
+
+def trusting(out: Path) -> tuple[LocalParty, LocalParty]:
+    """Make two parties that trust each other."""
     for name in ("north", "south"):
         create_party(out / name, name)
     north, south = open_party(out / "north"), open_party(out / "south")
     for one, other in ((north, south), (south, north)):
         trust_partner(one, other.folder / IDENTITY, other.identity.fingerprint)
-    install_library(PSI, north.folder, None)
     return north, south
 
 

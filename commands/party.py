@@ -6,10 +6,13 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from medsanitize.commands.command import FILE, command, print_result
+
+if TYPE_CHECKING:
+    from medsanitize.policies.partners import Ask
 
 
 @click.group()
@@ -80,6 +83,7 @@ def party_trust(folder: Path, identity: Path, fingerprint: str, *, as_json: bool
 @click.argument("policy", type=FILE)
 def party_show(policy: Path, *, as_json: bool, **_: Any) -> int:
     """Show what the policy would reveal to whom, and how much of each partner's budget is used."""
+    from medsanitize.federation.ask.statement import ask_statement
     from medsanitize.federation.near.verdict import near_statement
     from medsanitize.federation.parties.identity import open_party
     from medsanitize.federation.parties.trust import grouped, trusted_partners
@@ -99,6 +103,12 @@ def party_show(policy: Path, *, as_json: bool, **_: Any) -> int:
         statement = statement_of(one.partner, terms.comparisons)
         if one.near is not None:
             statement += f" {near_statement(one.partner, one.near.reveal)}"
+        asked = 0
+        if one.ask is not None:
+            statement += f" {ask_statement(one.partner, one.ask)}"
+            asked = (
+                spent(section.party, partner.fingerprint, days=one.ask.days, of_images=True) if partner else 0
+            )
         rows.append(
             {
                 "partner": one.partner,
@@ -108,14 +118,22 @@ def party_show(policy: Path, *, as_json: bool, **_: Any) -> int:
                 "used": used,
                 "runs": one.runs,
                 "days": one.days,
+                "ask": None if one.ask is None else _asked_facts(one.ask, asked),
                 "statement": statement,
             }
         )
         trusted = "trusted" if partner else "not trusted yet"
         budget = f"{used} of {one.runs} comparisons in {one.days} days used"
+        if one.ask is not None:
+            budget += f", {asked} of {one.ask.answers} answers in {one.ask.days} days"
         lines.append(f"{one.partner} ({trusted}): {budget}. {statement}")
     print_result(as_json, {"agreements": rows}, "\n".join(lines))
     return 0
+
+
+def _asked_facts(ask: Ask, used: int) -> dict[str, Any]:
+    facts = ask.model_dump(mode="json", include={"models", "confidence", "search", "answers", "days"})
+    return {**facts, "used": used}
 
 
 @command("serve", "medsanitize party serve policy.yaml", group=party)

@@ -59,6 +59,9 @@ def policy_digest(policy: Policy) -> str:
     else:
         # Where a partner serves, and where the own keys lie, says nothing about the release.
         agreements = content["partners"]["agreements"]
+        # A run asks nothing about single images.
+        for one in agreements:
+            one.pop("ask")
         content["partners"] = [{**one, "address": one["address"] is not None} for one in agreements]
     if policy.synthesize is None:
         content.pop("synthesize")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from medsanitize.policies.base import Section
+from medsanitize.policies.base import Section, Slug
 from pydantic import Field, StringConstraints
 
 PartnerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -30,6 +30,30 @@ class Near(Section):
     """Most patients of either party."""
 
 
+class Ask(Section):
+    """Questions about single images that the answering party never sees, by two-party computation (command
+    `ask`). The partner's policy must say the same, but for the paths.
+    """
+
+    kind: Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)?$")] = "radiograph"
+    """Kind of the images, such as `radiograph` or `mr-head`; also of images whose header states none."""
+    models: tuple[Slug, ...] = ()
+    """Names of the classifiers that may be asked; the answering party names their folders in
+    `partners.classifiers`. The asking party learns the class of each image."""
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.5
+    """The class is told if it has at least this share of the probability of the two most probable classes;
+    otherwise `unsure`. With 0.5 the most probable class is told, unless two are equal."""
+    search: bool = False
+    """Also answers whether an image matches any patient of the answering party's release; nothing else."""
+    retrieval: Path | None = None
+    """Folder of the retrieval model of the search, equal at both parties; by default packaged ImageNet
+    features, which are much weaker."""
+    answers: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """Most images per period, of all classifiers and searches, in both directions together."""
+    days: Annotated[int, Field(ge=1, le=3660)] = 30
+    """The period in days."""
+
+
 class Agreement(Section):
     """What is compared with one partner. The partner's policy must say the same, but for the address."""
 
@@ -46,6 +70,8 @@ class Agreement(Section):
     """The contract that allows to compare patient identifiers, in the same words in both policies."""
     near: Near | None = None
     """Also compares other images of the same patients; needs an address, and `party install --near`."""
+    ask: Ask | None = None
+    """Also answers questions about single images; needs an address, and `party install --near`."""
     smallest: Annotated[int, Field(ge=1)] = 20
     """Fewest items of either party: a smaller set would single out patients."""
     largest: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
@@ -63,6 +89,9 @@ class Partners(Section):
     """Folder of this hospital's keys, as `party init` made it."""
     agreements: Annotated[tuple[Agreement, ...], Field(min_length=1)]
     """What is compared with whom."""
+    classifiers: dict[Slug, Path] = Field(default_factory=dict)
+    """Folders of the classifiers that this party answers with (`train classifier --recipe frozen`), by the
+    name in `agreements.ask.models`."""
     action: Literal["flag", "fail"] = "fail"
     """Action of a run if an item or, with `near`, patients are common with a partner that it can reach:
     ``fail`` publishes nothing."""

@@ -49,7 +49,7 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     yield from (("pseudonyms", "table"), ("registry", "path"), ("wsi", "specimens", "file"))
     yield from (("registry", "key", "file"), ("text", "deny_list"), ("text", "allow_list"))
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
-    yield ("partners", "party")
+    yield from _partner_paths(data.get("partners"))
     yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
     yield from (("synthesize", "reference", name) for name in ("images", "table"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
@@ -60,6 +60,18 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     for index, value in enumerate(inputs if isinstance(inputs, list) else ()):
         if isinstance(value, dict):
             yield ("inputs", index, "worklist")
+
+
+def _partner_paths(section: Any) -> Iterator[Steps]:
+    yield ("partners", "party")
+    if not isinstance(section, dict):
+        return
+    for name in section.get("classifiers") or ():
+        yield ("partners", "classifiers", name)
+    agreements = section.get("agreements")
+    for index in range(len(agreements) if isinstance(agreements, list) else 0):
+        yield ("partners", "agreements", index, "near", "model")
+        yield ("partners", "agreements", index, "ask", "retrieval")
 
 
 def _published(draft: Draft) -> Iterator[Problem]:
@@ -328,6 +340,23 @@ def _agreements(draft: Draft) -> Iterator[Problem]:
             what = "Two agreements are with the same partner"
             yield draft.problem((*path, "partner"), what, "Write one agreement for each partner")
         seen.add(str(name))
+        yield from _questions(draft, path, one.get("ask"))
+
+
+def _questions(draft: Draft, path: Steps, ask: Any) -> Iterator[Problem]:
+    """Check that questions are of something, and name each classifier once."""
+    if not isinstance(ask, dict):
+        return
+    models, search = ask.get("models"), ask.get("search")
+    if not models and not search:
+        what = "The questions of an agreement name neither a classifier nor a search"
+        yield draft.problem((*path, "ask"), what, "Write ask: {models: [NAME]} or ask: {search: true}")
+    if ask.get("retrieval") is not None and not search:
+        what = "A retrieval model is named for a search that is not agreed"
+        yield draft.problem((*path, "ask", "retrieval"), what, "Write search: true, or delete retrieval")
+    names = [str(one) for one in models] if isinstance(models, list) else []
+    if len(set(names)) < len(names):
+        yield draft.problem((*path, "ask", "models"), "A classifier is named twice", "Name each once")
 
 
 def _columns(draft: Draft, index: int, table: dict[str, Any]) -> Iterator[Problem]:

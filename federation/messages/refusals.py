@@ -65,6 +65,10 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
         "The comparisons that are agreed for this period are used up",
         "Wait, or agree on more in both policies",
     ),
+    "no-answers": (
+        "The answers about single images that are agreed for this period do not suffice",
+        "Ask about fewer images, wait, or agree on more in both policies",
+    ),
     "too-many-sessions": (
         "Too many comparisons were begun and not finished",
         "Finish them, or wait until they expire after two weeks",

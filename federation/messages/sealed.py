@@ -36,7 +36,9 @@ Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 NearKind = Literal[
     "near-hello", "near-reply", "near-start", "near-share", "near-receipt", "near-receipt-reply"
 ]
-Kind = Literal["hello", "hello-reply", "request", "response", "receipt", "receipt-reply", "refusal", NearKind]
+AskKind = Literal["ask-hello", "ask-reply", "ask-start", "ask-share", "ask-receipt", "ask-receipt-reply"]
+ExactKind = Literal["hello", "hello-reply", "request", "response", "receipt", "receipt-reply"]
+Kind = Literal[ExactKind, NearKind, AskKind, "refusal"]
 
 
 class InvalidMessage(Exception):

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.libraries.process import LibraryFailed, LibraryProcess, open_library
-from medsanitize.federation.near.programs import any_program, block_program, count_program
+from medsanitize.federation.near.programs import any_program, block_program, count_program, each_program
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 LIBRARY: Final = "spu"
-Outcome = Literal["bit", "count", "patients"]
+Outcome = Literal["bit", "count", "patients", "each"]
 _STEPS: Final = Path(__file__).with_name("steps.py")
 # Blocks bound the memory of both processes: 1.6 GB for these.
 _ROWS, _COLUMNS, _WIDTH = 256, 512, 288
@@ -74,16 +74,19 @@ class NearPlan:
     @property
     def results(self) -> int:
         """Number of shares of the result."""
-        return 1 + (len(self._blocks()[0 if self._left == 0 else 1]) if self.outcome == "patients" else 0)
+        own = len(self._blocks()[0 if self._left == 0 else 1])
+        return {"bit": 1, "count": 1, "patients": 1 + own, "each": own}[self.outcome]
 
     def facts(self) -> dict[str, Any]:
         """Return the programs and their sizes for the process."""
         rows, columns = self._blocks()
         widths = _parts(self.dimension + 2, _WIDTH)
+        asking: Literal["r", "c"] = "r" if self._left == 0 else "c"
         if self.outcome == "bit":
             outcome = any_program(rows)
+        elif self.outcome == "each":
+            outcome = each_program(rows, columns, each=asking)
         else:
-            asking: Literal["r", "c"] = "r" if self._left == 0 else "c"
             outcome = count_program(rows, columns, each=asking if self.outcome == "patients" else "")
         return {
             "session": self.session,
@@ -117,9 +120,10 @@ class Opened:
     Attributes
     ----------
     number
-        1 or 0 for ``bit``; otherwise how many patients match, of the party with fewer that do.
+        1 or 0 for ``bit``; otherwise how many patients match, of the party with fewer that do; with ``each``
+        how many own images do.
     patients
-        Whether each own patient matches; empty unless both parties agreed to it.
+        Whether each own patient (or image, with ``each``) matches; empty unless both parties agreed to it.
     """
 
     number: int
@@ -180,11 +184,11 @@ class Spu:
             "open", {"results": plan.results}, [*own, *theirs], seconds=_MOST_SECONDS, returned=0
         )
         numbers = told.get("numbers")
-        bits = plan.sizes[0] if plan.outcome == "patients" else 0
-        most = 1 if plan.outcome == "bit" else min(plan.sizes)
-        if not isinstance(numbers, list) or len(numbers) != 1 + bits:
+        bits = plan.sizes[0] if plan.outcome in ("patients", "each") else 0
+        most = {"bit": 1, "each": plan.sizes[0]}.get(plan.outcome, min(plan.sizes))
+        if not isinstance(numbers, list) or len(numbers) != bits + (plan.outcome != "each"):
             raise LibraryFailed
-        number, *each = numbers
+        number, *each = [sum(numbers), *numbers] if plan.outcome == "each" else numbers
         if not 0 <= number <= most or any(one not in (0, 1) for one in each):
             raise LibraryFailed
         return Opened(number, tuple(map(bool, each)))

@@ -71,12 +71,7 @@ def count_program(rows: Sequence[int], columns: Sequence[int], *, each: Literal[
         for number, size in enumerate(sizes):
             kind, place = f"tensor<{size}xi32>", f"{name}{number}"
             lines += [
-                f"%z{place} = stablehlo.constant dense<0> : {kind}",
-                f"%m{place} = stablehlo.compare GT, %{place}, %z{place} : ({kind}, {kind})"
-                f" -> tensor<{size}xi1>",
-                f"%i{place} = stablehlo.convert %m{place} : (tensor<{size}xi1>) -> {kind}",
-                f"%w{place} = stablehlo.broadcast_in_dim %secret, dims = [] : (tensor<i32>) -> {kind}",
-                f"%b{place} = stablehlo.add %i{place}, %w{place} : {kind}",
+                *_bits(place, size),
                 _sum(f"%t{place}", f"%b{place}", kind, 0, "tensor<i32>"),
                 f"%u{place} = stablehlo.add {before}, %t{place} : tensor<i32>",
             ]
@@ -87,6 +82,30 @@ def count_program(rows: Sequence[int], columns: Sequence[int], *, each: Literal[
     lines.append("%least = stablehlo.minimum %totalr, %totalc : tensor<i32>")
     arguments = [*arguments, *more, "%secret: tensor<i32>"]
     return _function(arguments, lines, {"%least": "tensor<i32>", **results})
+
+
+def each_program(rows: Sequence[int], columns: Sequence[int], *, each: Literal["r", "c"]) -> str:
+    """Return a bit for each row or each column with a match. The last argument is a secret zero."""
+    arguments, lines = _counters("r", rows)
+    more, _ = _counters("c", columns)
+    results = {}
+    for number, size in enumerate(rows if each == "r" else columns):
+        place = f"{each}{number}"
+        lines += _bits(place, size)
+        results[f"%b{place}"] = f"tensor<{size}xi32>"
+    return _function([*arguments, *more, "%secret: tensor<i32>"], lines, results)
+
+
+def _bits(place: str, size: int) -> list[str]:
+    """Whether each counter is above zero, shared additively."""
+    kind = f"tensor<{size}xi32>"
+    return [
+        f"%z{place} = stablehlo.constant dense<0> : {kind}",
+        f"%m{place} = stablehlo.compare GT, %{place}, %z{place} : ({kind}, {kind}) -> tensor<{size}xi1>",
+        f"%i{place} = stablehlo.convert %m{place} : (tensor<{size}xi1>) -> {kind}",
+        f"%w{place} = stablehlo.broadcast_in_dim %secret, dims = [] : (tensor<i32>) -> {kind}",
+        f"%b{place} = stablehlo.add %i{place}, %w{place} : {kind}",
+    ]
 
 
 def _counters(name: str, sizes: Sequence[int]) -> tuple[list[str], list[str]]:

@@ -7,36 +7,22 @@ answer on: whoever ends sessions halfway uses the budget up. Nothing is kept for
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from medsanitize.errors import MedsanitizeError, UsageError
+from medsanitize.errors import UsageError
 from medsanitize.federation.libraries.process import LibraryFailed
-from medsanitize.federation.messages.refusals import (
-    REASONS,
-    Refusal,
-    Refused,
-    refused_by_partner,
-    unusable_answer,
-)
-from medsanitize.federation.messages.sealed import (
-    PROTOCOL,
-    InvalidMessage,
-    Kind,
-    Message,
-    digest_of,
-    open_sealed,
-    seal,
-)
+from medsanitize.federation.messages.refusals import REASONS, Refusal, unusable_answer
+from medsanitize.federation.messages.sealed import InvalidMessage, Message
 from medsanitize.federation.messages.transcript import Transcript, keep_transcript
 from medsanitize.federation.near.bounds import NearBound, OwnCalibration
 from medsanitize.federation.near.embeddings import NearSet
-from medsanitize.federation.near.line import Line, LineEnded
-from medsanitize.federation.near.process import NearPlan, Opened, Spu, open_spu
+from medsanitize.federation.near.line import Line
+from medsanitize.federation.near.process import NearPlan, Opened, Spu
+from medsanitize.federation.near.talk import REPLY_SECONDS, Answering, Talk, answer_line, computed
 from medsanitize.federation.near.terms import (
     NearHello,
     NearLimits,
@@ -51,9 +37,9 @@ from medsanitize.federation.private_overlap.budget import Query, Role, pay
 from medsanitize.federation.private_overlap.terms import Empty, Receipt
 from pydantic import ValidationError
 
-# A partner that waits longer holds the server up, which makes one comparison at a time.
-_HELLO_SECONDS: Final = 20.0
-_REPLY_SECONDS: Final = 120.0
+_NOTHING_KNOWN: Final = NearBound(
+    miss=1.0, patients=0, source="compared_images", strangers=0, matches=0, left_out=0
+)
 _SIGNED_FOR: Final = b"medsanitize near transcript 1"
 
 
@@ -70,7 +56,8 @@ class NearSide:
     own
         Embeddings.
     calibration
-        Calibration of this party's images.
+        Calibration of this party's images; None where it asks about single images, so that the answering
+        party's distance counts alone.
     library
         Folder of the library.
     """
@@ -80,8 +67,19 @@ class NearSide:
     terms: NearTerms
     limits: NearLimits
     own: NearSet
-    calibration: OwnCalibration
+    calibration: OwnCalibration | None
     library: Path
+
+    @property
+    def distance(self) -> float:
+        """Largest distance of a match that this party proposes."""
+        return 0.0 if self.calibration is None else self.calibration.distance
+
+    def bound(self, distance: float) -> NearBound:
+        """Return this party's bounds at a distance."""
+        if self.calibration is None:
+            return _NOTHING_KNOWN
+        return self.calibration.bound(distance, self.own.left_out)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,25 +123,25 @@ async def ask_near(side: NearSide, line: Line, session: str) -> NearLearned:
         The connection or a process ended.
     """
     prints = side.party.identity.fingerprint, side.partner.fingerprint
-    talk = _Talk(side.party, side.partner, line, session, *prints)
-    distance, count = side.calibration.distance, len(side.own.vectors)
+    talk = Talk(side.party, side.partner, line, session, *prints)
+    distance, count = side.distance, len(side.own.vectors)
     if reason := side.limits.check(count):
         raise UsageError(*REASONS[reason])
     await talk.say("near-hello", NearHello(terms=side.terms, patients=count, distance=distance).model_dump())
     try:
-        reply = NearReply.model_validate((await talk.hear("near-reply", _REPLY_SECONDS)).payload)
-        if reason := side.limits.check(reply.patients):
+        reply = NearReply.model_validate((await talk.hear("near-reply", REPLY_SECONDS)).payload)
+        if reason := side.limits.check(count, reply.patients):
             raise UsageError(*REASONS[reason])
         agreed = agreed_distance(distance, reply.distance)
-        bounds = side.calibration.bound(agreed, side.own.left_out), reply.bound
+        bounds = side.bound(agreed), reply.bound
         if not _is_paid(side, session, "asked", count, reply.patients):
-            raise UsageError(*REASONS["no-budget"])
+            raise UsageError(*REASONS[_unpaid(side)])
         await talk.say("near-start", NearStart(bound=bounds[0]).model_dump())
         plan = plan_of(session, side.terms, (count, reply.patients), side.own.dimension, agreed)
         opened = await _opened(side, talk, plan)
         transcript = _transcript(talk, side.terms, plan, agreed, bounds)
         await talk.say("near-receipt", Receipt(signature=transcript.sign(side.party)).model_dump())
-        receipt = Receipt.model_validate((await talk.hear("near-receipt-reply", _REPLY_SECONDS)).payload)
+        receipt = Receipt.model_validate((await talk.hear("near-receipt-reply", REPLY_SECONDS)).payload)
     except (ValidationError, InvalidMessage):
         raise unusable_answer() from None
     if not transcript.is_signed(side.partner, receipt.signature):
@@ -152,9 +150,10 @@ async def ask_near(side: NearSide, line: Line, session: str) -> NearLearned:
     return NearLearned(opened, plan.sizes, agreed, bounds, session, line.carried)
 
 
-async def _opened(side: NearSide, talk: _Talk, plan: NearPlan) -> Opened:
+async def _opened(side: NearSide, talk: Talk, plan: NearPlan) -> Opened:
     try:
-        async with _computed(side, talk.line, plan, 0) as (spu, own):
+        work = partial(_work, side, plan, 0)
+        async with computed(side.library, talk.line, 0, plan.most_bytes, work) as (spu, own):
             message = await talk.hear("near-share", plan.seconds)
             Empty.model_validate(message.payload)
             theirs = [message.parts[name] for name in sorted(message.parts)]
@@ -166,74 +165,57 @@ async def _opened(side: NearSide, talk: _Talk, plan: NearPlan) -> Opened:
 
 
 async def answer_near(
-    sides: Mapping[str, NearSide], partner: Identity, party: LocalParty, line: Line, slot: asyncio.Lock
+    sides: Mapping[str, NearSide],
+    partner: Identity,
+    party: LocalParty,
+    line: Line,
+    slot: asyncio.Lock,
 ) -> None:
-    """Answer a partner at the other end of a connection; nothing is learned but what it states.
+    """Answer a partner that asks for near comparisons only; see `answer_line`.
 
     Parameters
     ----------
     sides : mapping of str to NearSide
         By name of the partner; others are refused.
-    partner : Identity
-        Who has opened the connection.
-    party : LocalParty
-        This party.
-    line : Line
-        The connection.
-    slot : Lock
-        Held by the one comparison that this party makes: it takes a core and more than a gigabyte. A partner
-        that has not paid does not hold it.
+    partner, party, line, slot : Identity, LocalParty, Line, Lock
+        As of `answer_line`.
     """
-    reading = asyncio.create_task(line.read())
-    try:
-        sealed = await line.receive(_HELLO_SECONDS)
-        _, hello = open_sealed(party, {partner.name: partner}, sealed)
-        prints = partner.fingerprint, party.identity.fingerprint
-        talk = _Talk(party, partner, line, hello.session, *prints)
-        talk.messages.append(digest_of(sealed))
-        try:
-            await _answered(talk, sides.get(partner.name), hello, slot)
-        except ValidationError:
-            await talk.say("refusal", Refused(reason="malformed").model_dump())
-        except Refusal as refused:
-            await talk.say("refusal", Refused(reason=refused.reason).model_dump())
-    except (InvalidMessage, LineEnded, LibraryFailed, MedsanitizeError):
-        # The partner sees the end of the connection; nothing was revealed beyond what was sent.
-        pass
-    finally:
-        reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await reading
+    await answer_line(partner, party, line, slot, {"near-hello": near_answering(sides.get(partner.name))})
 
 
-async def _answered(talk: _Talk, side: NearSide | None, message: Message, slot: asyncio.Lock) -> None:
-    if message.protocol != PROTOCOL:
-        raise Refusal("other-version")
-    if (message.kind, message.number, message.previous) != ("near-hello", 1, None) or message.parts:
-        raise Refusal("out-of-order")
-    hello = NearHello.model_validate(message.payload)
-    if side is None or hello.terms != side.terms:
-        raise Refusal("other-terms")
-    if reason := side.limits.check(hello.patients, len(side.own.vectors)):
-        raise Refusal(reason)
-    if slot.locked():
-        raise Refusal("busy")
-    async with slot:
-        await _compared(talk, side, hello)
+def near_answering(*sides: NearSide | None) -> Answering:
+    """Return what answers the first message of a near comparison; the side with its terms, or a refusal."""
+
+    async def answered(talk: Talk, message: Message, slot: asyncio.Lock) -> None:
+        hello = NearHello.model_validate(message.payload)
+        side = next((one for one in sides if one is not None and one.terms == hello.terms), None)
+        if side is None:
+            raise Refusal("other-terms")
+        if reason := side.limits.check(hello.patients, len(side.own.vectors)):
+            raise Refusal(reason)
+        if slot.locked():
+            raise Refusal("busy")
+        async with slot:
+            await _compared(talk, side, hello)
+
+    return answered
 
 
-async def _compared(talk: _Talk, side: NearSide, hello: NearHello) -> None:
-    count = len(side.own.vectors)
-    distance = side.calibration.distance
+async def _compared(talk: Talk, side: NearSide, hello: NearHello) -> None:
+    count, distance = len(side.own.vectors), side.distance
+    # Whoever chose the distance of a search would learn how near an image is, question by question.
+    if side.limits.images and hello.distance:
+        raise Refusal("malformed")
     agreed = agreed_distance(hello.distance, distance)
-    bound = side.calibration.bound(agreed, side.own.left_out)
+    bound = side.bound(agreed)
     # Before the reply, which states a point of this party's calibration: another would follow unpaid.
     if not _is_paid(side, talk.session, "answered", count, hello.patients):
-        raise Refusal("no-budget")
+        raise Refusal(_unpaid(side))
     await talk.say("near-reply", NearReply(patients=count, distance=distance, bound=bound).model_dump())
-    start = NearStart.model_validate((await talk.hear("near-start", _REPLY_SECONDS)).payload)
+    start = NearStart.model_validate((await talk.hear("near-start", REPLY_SECONDS)).payload)
     plan = plan_of(talk.session, side.terms, (hello.patients, count), side.own.dimension, agreed)
-    async with _computed(side, talk.line, plan, 1) as (_, shares):
+    work = partial(_work, side, plan, 1)
+    async with computed(side.library, talk.line, 1, plan.most_bytes, work) as (_, shares):
         parts = {f"share-{number:06d}": share for number, share in enumerate(shares)}
         await talk.say("near-share", Empty().model_dump(), parts)
         transcript = _transcript(talk, side.terms, plan, agreed, (start.bound, bound))
@@ -245,72 +227,26 @@ async def _compared(talk: _Talk, side: NearSide, hello: NearHello) -> None:
     await talk.say("near-receipt-reply", Receipt(signature=transcript.sign(side.party)).model_dump())
 
 
-@dataclass(slots=True, repr=False)
-class _Talk:
-    """A conversation: every message names the one before."""
-
-    party: LocalParty
-    partner: Identity
-    line: Line
-    session: str
-    asking: str
-    answering: str
-    messages: list[str] = field(default_factory=list)
-
-    async def say(
-        self, kind: Kind, payload: Mapping[str, Any], parts: Mapping[str, bytes] | None = None
-    ) -> None:
-        previous = self.messages[-1] if self.messages else None
-        number = len(self.messages) + 1
-        message = Message(self.session, number, kind, previous, payload, parts or {})
-        sealed = seal(self.party, self.partner, message)
-        self.messages.append(digest_of(sealed))
-        await self.line.send(sealed)
-
-    async def hear(self, kind: Kind, seconds: float) -> Message:
-        sealed = await self.line.receive(seconds)
-        _, message = open_sealed(self.party, {self.partner.name: self.partner}, sealed)
-        if message.session != self.session or message.protocol != PROTOCOL:
-            raise InvalidMessage
-        if message.kind == "refusal":
-            raise refused_by_partner(message)
-        fits = message.number == len(self.messages) + 1 and message.previous == self.messages[-1]
-        if message.kind != kind or not fits:
-            raise InvalidMessage
-        self.messages.append(digest_of(sealed))
-        return message
-
-
 def _is_paid(side: NearSide, session: str, role: Role, own: int, other: int) -> bool:
-    """Record the comparison in the budget, in which near and exact ones count alike."""
-    query = Query(side.partner.fingerprint, session, role, {"near": own}, {"near": other})
+    """Record the comparison in the budget, with exact ones; of a search, its images."""
+    what = "search" if side.limits.images else "near"
+    answers = (own if role == "asked" else other) if side.limits.images else 0
+    query = Query(side.partner.fingerprint, session, role, {what: own}, {what: other}, answers)
     return pay(side.party.folder, query, runs=side.limits.runs, days=side.limits.days, once=True)
 
 
-@asynccontextmanager
-async def _computed(
-    side: NearSide, line: Line, plan: NearPlan, rank: Literal[0, 1]
-) -> AsyncIterator[tuple[Spu, list[bytes]]]:
-    """Compute with the partner's process, unless the connection ends; yields the process and the shares."""
-    with tempfile.TemporaryDirectory(prefix="near-") as folder, open_spu(side.library) as spu:
-        async with line.sockets(Path(folder), first=rank, most_bytes=plan.most_bytes) as sockets:
-            work = asyncio.to_thread(spu.compare, plan, side.own.vectors, rank=rank, sockets=sockets)
-            task, ended = asyncio.create_task(work), asyncio.create_task(line.ended.wait())
-            try:
-                await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                ended.cancel()
-                if not task.done():
-                    # The library waits for minutes for a partner that is gone.
-                    spu.process.child.process.kill()
-                    await asyncio.wait({task})
-                    # Known, also where nobody asks for the shares any more.
-                    task.exception()
-            yield spu, await task
+def _unpaid(side: NearSide) -> str:
+    return "no-answers" if side.limits.images else "no-budget"
+
+
+def _work(
+    side: NearSide, plan: NearPlan, rank: Literal[0, 1], spu: Spu, sockets: tuple[Path, Path]
+) -> list[bytes]:
+    return spu.compare(plan, side.own.vectors, rank=rank, sockets=sockets)
 
 
 def _transcript(
-    talk: _Talk, terms: NearTerms, plan: NearPlan, distance: float, bounds: tuple[NearBound, NearBound]
+    talk: Talk, terms: NearTerms, plan: NearPlan, distance: float, bounds: tuple[NearBound, NearBound]
 ) -> Transcript:
     """The facts of the first four messages; the first size and bounds are the asking party's."""
     facts = {

@@ -22,14 +22,18 @@ def steps() -> dict[str, Any]:
     import libspu  # type: ignore[import-not-found]
 
     libspu._check_cpu_features()
-    return {"compare": partial(_compare, libspu), "open": partial(_open, libspu)}
+    return {
+        "compare": partial(_compare, libspu),
+        "classify": partial(_classify, libspu),
+        "open": partial(_open, libspu),
+    }
 
 
 def _compare(spu: Any, facts: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """Compare the embeddings of both parties, and return this party's share of each result."""
     import numpy as np
 
-    settings = _settings(spu)
+    settings = _settings(spu, facts)
     link = _link(spu, facts)
     runtime = spu.RuntimeWrapper(link, settings)
     inputs = _Inputs(spu, spu.IoWrapper(2, settings), runtime, facts["rank"])
@@ -68,11 +72,32 @@ def _compare(spu: Any, facts: dict[str, Any], parts: list[bytes]) -> tuple[dict[
     return {}, [piece for share in shares for piece in _pieces(share)]
 
 
+def _classify(spu: Any, facts: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    """Run a program once on the matrices of both parties, and return this party's share of its result."""
+    import numpy as np
+
+    settings = _settings(spu, facts)
+    link = _link(spu, facts)
+    runtime = spu.RuntimeWrapper(link, settings)
+    inputs, own = _Inputs(spu, spu.IoWrapper(2, settings), runtime, facts["rank"]), iter(parts)
+    for name, shape, owner in facts["inputs"]:
+        given = None
+        if owner == facts["rank"]:
+            given = np.frombuffer(next(own), "<f4").reshape(shape)
+        inputs.give(name, given, tuple(shape), owner, np.float32)
+    inputs.give("zero", None, (), 0)
+    names = [*(name for name, _, _ in facts["inputs"]), "zero"]
+    runtime.Run(spu.Executable("classes", names, ["result"], _compiled(spu, facts["program"])))
+    share = runtime.GetVar("result")
+    link.stop_link()
+    return {}, _pieces(share)
+
+
 def _open(spu: Any, facts: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """Combine the shares of both parties, the asking party's first, and return the numbers."""
     import numpy as np
 
-    io, count = spu.IoWrapper(2, _settings(spu)), facts["results"]
+    io, count = spu.IoWrapper(2, _settings(spu, facts)), facts["results"]
     numbers: list[int] = []
     for number in range(count):
         both = [_share(spu, parts[2 * place : 2 * place + 2]) for place in (number, count + number)]
@@ -86,17 +111,20 @@ class _Inputs:
     def __init__(self, spu: Any, io: Any, runtime: Any, rank: int) -> None:
         self.spu, self.io, self.runtime, self.rank = spu, io, runtime, rank
 
-    def give(self, name: str, value: Any, shape: tuple[int, ...], owner: int) -> None:
+    def give(self, name: str, value: Any, shape: tuple[int, ...], owner: int, kind: Any = "i4") -> None:
         """Set an input; the party that does not own it gives zeros, of which only the shape is used."""
         import numpy as np
 
-        given = np.zeros(shape, np.int32) if value is None else np.ascontiguousarray(value)
+        given = np.zeros(shape, kind) if value is None else np.ascontiguousarray(value)
         shares = self.io.MakeShares(given, self.spu.Visibility.VIS_SECRET, owner)
         self.runtime.SetVar(name, shares[self.rank])
 
 
-def _settings(spu: Any) -> Any:
-    settings = spu.RuntimeConfig(spu.ProtocolKind.CHEETAH, spu.FieldType.FM32, 0)
+def _settings(spu: Any, facts: dict[str, Any]) -> Any:
+    """Integers of 32 bits, or numbers of 64 bits with a fraction."""
+    fraction = facts.get("fraction", 0)
+    ring = spu.FieldType.FM64 if fraction else spu.FieldType.FM32
+    settings = spu.RuntimeConfig(spu.ProtocolKind.CHEETAH, ring, fraction)
     # Inputs stay with their owner, instead of being shared.
     settings.experimental_enable_colocated_optimization = True
     return settings

@@ -8,11 +8,13 @@ from typing import Annotated, Final
 from medsanitize.federation.near.bounds import NearBound
 from medsanitize.federation.near.embeddings import limit_of
 from medsanitize.federation.near.process import NearPlan, Outcome
-from medsanitize.policies.partners import Agreement
+from medsanitize.policies.partners import Agreement, Ask
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 # Two embeddings of unit length are at most 2 apart.
 _FARTHEST: Final = 2.001
+# Most images of one question.
+MOST_IMAGES: Final = 100
 
 
 class _Payload(BaseModel):
@@ -75,25 +77,38 @@ class NearLimits:
     smallest, largest
         Limits of either side's number of patients.
     runs, days
-        Comparisons with this partner per period, exact ones included.
+        Comparisons with this partner per period, exact ones included; answers per period in a search.
+    images
+        Most images of a search, which are patients to the protocol; 0 for a comparison of releases.
     """
 
     smallest: int
     largest: int
     runs: int
     days: int
+    images: int = 0
 
-    def check(self, *patients: int) -> str:
+    def check(self, asking: int, answering: int | None = None) -> str:
         """Return the reason to refuse sets of these sizes, or nothing."""
-        if any(one < self.smallest for one in patients):
+        most = self.images or self.largest
+        if not self.images and asking < self.smallest:
             return "too-few-items"
-        return "too-many-items" if any(one > self.largest for one in patients) else ""
+        if answering is not None and answering < self.smallest:
+            return "too-few-items"
+        is_larger = asking > most or (answering is not None and answering > self.largest)
+        return "too-many-items" if is_larger else ""
 
 
 def near_limits(agreement: Agreement) -> NearLimits:
     """Return the limits of an agreement with a near comparison."""
     largest = agreement.near.largest if agreement.near is not None else 0
     return NearLimits(agreement.smallest, largest, agreement.runs, agreement.days)
+
+
+def search_limits(agreement: Agreement, ask: Ask) -> NearLimits:
+    """Return the limits of an agreement with a search."""
+    images = min(ask.answers, MOST_IMAGES)
+    return NearLimits(agreement.smallest, agreement.largest, ask.answers, ask.days, images)
 
 
 def plan_of(

@@ -24,6 +24,7 @@ NearResult = Literal["exclusive", "overlapping", "inconclusive"]
 _LEARNED: Final = {
     "bit": "whether any patient matches",
     "count": "how many patients match",
+    "each": "which of its own images match a patient",
     "patients": "which of its own patients match, and how many of the party with fewer that do",
 }
 _TOO_MANY: Final = 10_000

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,8 @@ class Query:
         Whether this party asked or answered.
     own, other
         Numbers of items by what was compared.
+    answers
+        Number of single images that are answered; 0 for a comparison of sets, which has a budget of its own.
     """
 
     partner: str
@@ -47,6 +49,7 @@ class Query:
     role: Role
     own: Mapping[What, int] | Mapping[str, int]
     other: Mapping[What, int] | Mapping[str, int]
+    answers: int = 0
 
 
 def pay(
@@ -61,7 +64,7 @@ def pay(
     query : Query
         The comparison; the same session again costs nothing.
     runs, days : int
-        Comparisons with the partner per period.
+        Comparisons with the partner per period; of questions about single images, answers per period.
     now : float, optional
         Seconds since 1970; by default the clock.
     once : bool
@@ -87,7 +90,8 @@ def pay(
         if known := [one for one in paid if one.session == query.session]:
             return not once and all(one.is_of(query) for one in known)
         # A clock that was set back must not make room: entries of the future count as well.
-        if sum(one.partner == query.partner and one.time > moment - days * _DAY for one in paid) >= runs:
+        used = _used(paid, query.partner, moment - days * _DAY, of_images=query.answers > 0)
+        if used + (query.answers or 1) > runs:
             return False
         row = {
             "time": round(moment),
@@ -96,20 +100,21 @@ def pay(
             "role": query.role,
             "own": dict(query.own),
             "other": dict(query.other),
+            **({"answers": query.answers} if query.answers else {}),
         }
         os.write(file, canonical_json(row).encode("ascii") + b"\n")
         os.fsync(file)
         return True
 
 
-def spent(folder: Path, partner: str, *, days: int, now: float | None = None) -> int:
-    """Return the number of comparisons with a partner in the period."""
+def spent(folder: Path, partner: str, *, days: int, now: float | None = None, of_images: bool = False) -> int:
+    """Return the number of comparisons with a partner in the period, or of answers about single images."""
     moment = time.time() if now is None else now
     if not (folder / QUERIES).is_file():
         return 0
     with _locked(folder) as file:
         rows = list(_rows(file))
-    return sum(one.partner == partner and one.time > moment - days * _DAY for one in rows)
+    return _used(rows, partner, moment - days * _DAY, of_images=of_images)
 
 
 def is_paid(folder: Path, session: str) -> bool:
@@ -118,6 +123,13 @@ def is_paid(folder: Path, session: str) -> bool:
         return False
     with _locked(folder) as file:
         return any(one.session == session for one in _rows(file))
+
+
+def _used(paid: Sequence[_Paid], partner: str, since: float, *, of_images: bool) -> int:
+    """Count what was paid for since a time: comparisons, or answers about single images."""
+    rows = [one for one in paid if one.partner == partner and one.time > since]
+    answers = sum(one.answers for one in rows)
+    return answers if of_images else sum(not one.answers for one in rows)
 
 
 @contextmanager
@@ -141,6 +153,7 @@ class _Paid:
     time: float
     role: str
     compared: frozenset[str]
+    answers: int
 
     def is_of(self, query: Query) -> bool:
         """Whether it paid for this comparison."""
@@ -158,6 +171,7 @@ def _rows(file: int) -> Iterator[_Paid]:
                 float(row["time"]),
                 str(row["role"]),
                 frozenset(map(str, row["own"])),
+                int(row.get("answers", 0)),
             )
         except (ValueError, KeyError, TypeError):
             raise IntegrityError(

@@ -22,7 +22,7 @@ from medsanitize.federation.psi.install import PSI
 from medsanitize.federation.transport.exchange import ask_by_folder, ask_over_https
 from medsanitize.federation.transport.folder import message_path, messages_for, put_message, read_message
 from medsanitize.pipeline.jobs.export_ledger import open_for_reading
-from medsanitize.pipeline.jobs.near_overlap import answer_with, near_sides
+from medsanitize.pipeline.jobs.near_overlap import answer_with, class_sides, near_sides, search_sides
 from medsanitize.pipeline.jobs.private_csv import write_private_csv
 from medsanitize.pipeline.runtime.result import describe_error, exit_code
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -134,7 +134,7 @@ def ask_partners(
         There is no agreement with one of the partners, or there is no such release.
     """
     section = partners_of(policy)
-    chosen = [_agreement(section, one) for one in partners] or list(section.agreements)
+    chosen = [agreement_with(section, one) for one in partners] or list(section.agreements)
     if not is_release(release):
         raise UsageError("There is no release at this path", "Name the folder that contains RELEASE.json")
     # Source files are read and images embedded once for all partners.
@@ -187,7 +187,7 @@ def ask_partner(
     EnvironmentFailure
         The partner cannot be reached, or the disk fails.
     """
-    agreement = _agreement(partners_of(policy), partner)
+    agreement = agreement_with(partners_of(policy), partner)
     return _asked(
         policy,
         release,
@@ -308,7 +308,12 @@ def serve_partners(
         The address cannot be used.
     """
     section, (party, offer) = partners_of(policy), offer_of(policy)
-    sides = near_sides(party, trusted_partners(party), section, workspace_of(policy).release)
+    trusted, release = trusted_partners(party), workspace_of(policy).release
+    sides = near_sides(party, trusted, section, release)
+    searches, classifiers = (
+        search_sides(party, trusted, section, release),
+        class_sides(party, trusted, section),
+    )
     serve_answers(
         section,
         party,
@@ -316,7 +321,7 @@ def serve_partners(
         prepared,
         started,
         # Also without an agreement: what a partner is told does not depend on the agreements of others.
-        near=answer_with(party, sides),
+        near=answer_with(party, sides, searches, classifiers),
     )
 
 
@@ -417,7 +422,14 @@ def _embed(release: Path, progress: Progress, cancellation: Cancellation) -> Emb
     return embed_once(partial(dataset_from_release, release, "The release"), progress, cancellation)
 
 
-def _agreement(section: Partners, partner: str) -> Agreement:
+def agreement_with(section: Partners, partner: str) -> Agreement:
+    """Return the agreement with a partner, by its name or address.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
     for one in section.agreements:
         if partner in (one.partner, one.address) or (
             one.address is not None and partner.rstrip("/") == one.address.rstrip("/")

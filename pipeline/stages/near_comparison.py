@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from medsanitize.errors import UsageError
-from medsanitize.federation.near.bounds import own_calibration
+from medsanitize.federation.near.bounds import OwnCalibration, own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
-from medsanitize.federation.near.embeddings import near_set
+from medsanitize.federation.near.embeddings import NearSet, near_set, round_embeddings
 from medsanitize.federation.near.install import SPU
 from medsanitize.federation.near.process import require_spu
 from medsanitize.federation.near.session import NearLearned, NearSide
-from medsanitize.federation.near.terms import NearTerms, near_limits
+from medsanitize.federation.near.terms import NearTerms, near_limits, search_limits
 from medsanitize.federation.near.verdict import NearVerdict, conclude_near
 from medsanitize.federation.parties.identity import Identity, LocalParty
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.fingerprint_workers import FingerprintWorkers, fingerprint_in_workers
 from medsanitize.pipeline.runtime.machine import usable_cores
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
-from medsanitize.policies.partners import Agreement, Near
+from medsanitize.policies.partners import Agreement, Ask, Near
 from medsanitize.progress import Cancellation, Progress
-from medsanitize.verifiers.reid.images.image import Modality
+from medsanitize.verifiers.reid.images.image import ImageArray, Modality
 from medsanitize.verifiers.reid.overlap.dataset import Dataset
 from medsanitize.verifiers.reid.overlap.dataset_fingerprint import DatasetFingerprint, fingerprint_dataset
 from medsanitize.verifiers.reid.overlap.models import ModelPaths, open_models
@@ -133,13 +133,67 @@ def near_side(party: LocalParty, partner: Identity, agreement: Agreement, embed:
         raise UsageError("The agreement has no near comparison", "Write near in both policies")
     kind, paths = check_near(party, near)
     models = open_models(paths)
-    seen = embed(kind, paths)
-    own = near_set(seen, kind)
-    calibration = own_calibration(seen, kind, models.distances.get(kind), own.dimension)
+    own, calibration = _calibrated(embed, kind, paths)
     terms = NearTerms(
         kind=kind, model=models.retrieval[kind].digest, reveal=near.reveal, contract=agreement.contract
     )
     return NearSide(party, partner, terms, near_limits(agreement), own, calibration, SPU.of(party.folder))
+
+
+def searched_side(party: LocalParty, partner: Identity, agreement: Agreement, embed: Embed) -> NearSide:
+    """Embed the images of a release, among whose patients a partner may search; errors as of `near_side`."""
+    ask = _search_of(agreement)
+    kind, paths = check_near(party, Near(kind=ask.kind, model=ask.retrieval))
+    own, calibration = _calibrated(embed, kind, paths)
+    terms, limits = _search_terms(agreement, kind, paths), search_limits(agreement, ask)
+    return NearSide(party, partner, terms, limits, own, calibration, SPU.of(party.folder))
+
+
+def searching_side(
+    party: LocalParty,
+    partner: Identity,
+    agreement: Agreement,
+    images: Callable[[Modality], Sequence[ImageArray]],
+) -> NearSide:
+    """Embed single images, to search for their patients at a partner.
+
+    Parameters
+    ----------
+    party, partner, agreement : LocalParty, Identity, Agreement
+        As of `near_side`.
+    images : callable
+        Reads the images of a kind.
+
+    Raises
+    ------
+    UsageError, IntegrityError
+        As of `near_side`; also for an image that cannot be read.
+    """
+    ask = _search_of(agreement)
+    kind, paths = check_near(party, Near(kind=ask.kind, model=ask.retrieval))
+    vectors = round_embeddings(open_models(paths).retrieval[kind].embed(images(kind)))
+    terms, limits = _search_terms(agreement, kind, paths), search_limits(agreement, ask)
+    own = NearSet(vectors, tuple(str(place) for place in range(len(vectors))), 0)
+    return NearSide(party, partner, terms, limits, own, None, SPU.of(party.folder))
+
+
+def _search_of(agreement: Agreement) -> Ask:
+    if agreement.ask is None or not agreement.ask.search:
+        raise UsageError(
+            "The agreement with the partner allows no search", "Write ask: {search: true} in both policies"
+        )
+    return agreement.ask
+
+
+def _search_terms(agreement: Agreement, kind: Modality, paths: ModelPaths) -> NearTerms:
+    digest = open_models(paths).retrieval[kind].digest
+    return NearTerms(kind=kind, model=digest, reveal="each", contract=agreement.contract)
+
+
+def _calibrated(embed: Embed, kind: Modality, paths: ModelPaths) -> tuple[NearSet, OwnCalibration]:
+    seen = embed(kind, paths)
+    own = near_set(seen, kind)
+    return own, own_calibration(seen, kind, open_models(paths).distances.get(kind), own.dimension)
 
 
 def ask_partner_near(side: NearSide, address: str) -> NearResult:

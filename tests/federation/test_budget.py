@@ -40,6 +40,17 @@ def test_the_name_of_a_session_that_was_paid_for_buys_no_other_comparison(
     assert not pay(tmp_path, replace(query(7), **changes), runs=5, days=30, now=1000.0)
 
 
+def test_answers_about_images_are_counted_one_by_one_and_apart_from_comparisons(tmp_path: Path) -> None:
+    asked = [
+        pay(tmp_path, replace(query(number), answers=images), runs=100, days=30, now=1000.0)
+        for number, images in enumerate((60, 41, 40, 1))
+    ]
+    assert asked == [True, False, True, False]
+    assert spent(tmp_path, "a" * 64, days=30, now=1000.0, of_images=True) == 100
+    assert spent(tmp_path, "a" * 64, days=30, now=1000.0) == 0
+    assert pay(tmp_path, query(9), runs=1, days=30, now=1000.0)
+
+
 def test_partners_have_budgets_of_their_own(tmp_path: Path) -> None:
     pay(tmp_path, query(1), runs=1, days=30, now=1000.0)
     assert pay(tmp_path, query(2, "b" * 64), runs=1, days=30, now=1000.0)

@@ -44,6 +44,8 @@ def squared_distances(ours: NDArray[np.int16], theirs: NDArray[np.int16]) -> NDA
         ("patients", (20, 30), 64),
         # The larger side asks, and an embedding is longer than one block.
         ("patients", (30, 20), 600),
+        ("each", (8, 30), 64),
+        ("each", (30, 20), 64),
     ],
 )
 def test_what_is_opened_equals_the_comparison_in_the_clear(
@@ -59,8 +61,10 @@ def test_what_is_opened_equals_the_comparison_in_the_clear(
     matches = squared_distances(ours, theirs) <= limit
     found = compared(near_library, NearPlan(SESSION, sizes, dimension, limit, outcome), ours, theirs)
     fewer = min(matches.any(axis=1).sum(), matches.any(axis=0).sum())
-    assert (found.number, fewer) == (1 if outcome == "bit" else fewer, 3)
-    assert found.patients == (tuple(matches.any(axis=1)) if outcome == "patients" else ())
+    ours_match = tuple(matches.any(axis=1))
+    assert fewer == 3
+    assert found.number == {"bit": 1, "each": sum(ours_match)}.get(outcome, fewer)
+    assert found.patients == (ours_match if outcome in ("patients", "each") else ())
 
 
 def test_no_match_is_no_match(near_library: Path) -> None:

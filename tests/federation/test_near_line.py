@@ -107,7 +107,7 @@ def asked(north: LocalParty, south: LocalParty, address: str) -> None:
         party=north,
         partner=south.identity,
         own=SimpleNamespace(vectors=[0] * 9),
-        calibration=SimpleNamespace(distance=1.0),
+        distance=1.0,
         limits=SimpleNamespace(check=lambda *_: ""),
         terms={"kind": "radiograph", "model": "", "reveal": "bit", "contract": ""},
     )

@@ -7,7 +7,6 @@ import gc
 import json
 import struct
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -24,20 +23,20 @@ from medsanitize.federation.messages.transcript import TRANSCRIPTS
 from medsanitize.federation.near import client
 from medsanitize.federation.near.bounds import NearBound, own_calibration
 from medsanitize.federation.near.client import ask_near_over_https
-from medsanitize.federation.near.embeddings import SCALE, near_set
+from medsanitize.federation.near.embeddings import SCALE, NearSet, near_set
 from medsanitize.federation.near.line import Line
-from medsanitize.federation.near.session import NearSide, answer_near
+from medsanitize.federation.near.session import NearSide, answer_near, near_answering
+from medsanitize.federation.near.talk import answer_line
 from medsanitize.federation.near.terms import NearLimits, NearTerms
 from medsanitize.federation.near.verdict import conclude_near
 from medsanitize.federation.parties.identity import IDENTITY, Identity, LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
 from medsanitize.federation.private_overlap.budget import QUERIES, spent
 from medsanitize.federation.transport.https_client import NEAR_PATH
-from medsanitize.federation.transport.https_server import serve
 from medsanitize.federation.transport.tls import client_context
 from medsanitize.verifiers.reid.images.image import Modality
 
-from tests.helpers.near import fingerprint
+from tests.helpers.near import fingerprint, serving_line
 
 pytestmark = [pytest.mark.party, pytest.mark.verify]
 KIND = Modality.RADIOGRAPH
@@ -109,37 +108,19 @@ def serving(
     busy: bool = False,
 ) -> Iterator[str]:
     """Serve near comparisons in a thread; yields the address."""
-    ports, ready, ends = list[int](), threading.Event(), list[Any]()
-    slot = asyncio.Lock()
 
-    def started(port: int) -> None:
-        ports.append(port)
-        ready.set()
+    def near() -> Any:
+        slot = asyncio.Lock()
 
-    async def served() -> None:
-        stop = asyncio.Event()
-        if busy:
-            await slot.acquire()
-        ends.extend([asyncio.get_running_loop(), stop])
-        await serve(
-            party,
-            {partner.name: partner},
-            ("127.0.0.1", 0),
-            lambda _, __: b"",
-            most_bytes=1 << 20,
-            started=started,
-            stop=stop,
-            near=lambda connection, other: answer_near(answers, other, party, line(connection), slot),
-        )
+        async def answered(connection: Any, other: Identity) -> None:
+            if busy and not slot.locked():
+                await slot.acquire()
+            await answer_near(answers, other, party, line(connection), slot)
 
-    thread = threading.Thread(target=lambda: asyncio.run(served()))
-    thread.start()
-    try:
-        assert ready.wait(30)
-        yield f"https://127.0.0.1:{ports[0]}"
-    finally:
-        ends[0].call_soon_threadsafe(ends[1].set)
-        thread.join(60)
+        return answered
+
+    with serving_line(party, partner, near) as address:
+        yield address
 
 
 def told_in(sides: tuple[NearSide, NearSide], frames: list[bytes]) -> Iterator[Message]:
@@ -361,3 +342,81 @@ def test_bounds_are_those_of_each_partys_own_images(sides: tuple[NearSide, NearS
     nearer = north.calibration.bound(north.calibration.distance / 2, left_out=0)
     assert nearer.miss > bound.miss
     assert nearer.matches <= bound.matches
+
+
+@pytest.fixture
+def searching(sides: tuple[NearSide, NearSide]) -> tuple[NearSide, NearSide]:
+    """The first party asks about three images, of which two are of patients of the second."""
+    north, south = sides
+    terms = TERMS.model_copy(update={"reveal": "each"})
+    limits = replace(LIMITS, smallest=20, images=3, runs=10)
+    asked = NearSet(north.own.vectors[_places(north, ["p3", "p65", "p69"])], ("0", "1", "2"), 0)
+    return (
+        replace(north, terms=terms, limits=limits, own=asked, calibration=None),
+        replace(south, terms=terms, limits=limits),
+    )
+
+
+def _places(side: NearSide, names: list[str]) -> list[int]:
+    return [side.own.patients.index(name) for name in names]
+
+
+def test_a_search_tells_of_each_image_whether_it_matches(
+    sides: tuple[NearSide, NearSide], searching: tuple[NearSide, NearSide]
+) -> None:
+    """The server compares releases with the same partner as well, and takes the side with the terms."""
+    north, south = searching
+    Recorded.kept.clear()
+
+    def near() -> Any:
+        slot = asyncio.Lock()
+        answering = {"near-hello": near_answering(sides[1], south)}
+        return lambda connection, other: answer_line(
+            other, south.party, Recorded(connection), slot, answering
+        )
+
+    with serving_line(south.party, north.party.identity, near) as address:
+        found = ask_near_over_https(north, address)
+    assert (found.opened.patients, found.sizes) == ((False, True, True), (3, 90))
+    assert south.calibration is not None
+    # The answering party's distance, and nothing is known of the asking party's images.
+    assert (found.distance, found.bounds[0].miss) == (south.calibration.distance, 1.0)
+    print_of = north.party.identity.fingerprint
+    assert spent(south.party.folder, print_of, days=30, of_images=True) == 3
+    assert not spent(south.party.folder, print_of, days=30)
+    assert set(flat(next(told_in(searching, Recorded.kept)).payload)) >= {"reveal", "patients"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"images": 2}, "larger than the limit"),
+        ({"runs": 2}, "do not suffice"),
+        ({"smallest": 91}, "smaller than the limit"),
+    ],
+)
+def test_a_search_beyond_the_limits_is_refused(
+    searching: tuple[NearSide, NearSide], limits: dict[str, int], reason: str
+) -> None:
+    north, south = searching
+    other = replace(south, limits=replace(south.limits, **limits))
+    with (
+        serving(south.party, north.party.identity, {"north": other}) as address,
+        pytest.raises(UsageError, match=f"The partner refuses the comparison.*{reason}"),
+    ):
+        ask_near_over_https(north, address)
+    assert not spent(south.party.folder, north.party.identity.fingerprint, days=30, of_images=True)
+
+
+def test_a_search_at_a_distance_of_the_asking_party_is_refused(
+    sides: tuple[NearSide, NearSide], searching: tuple[NearSide, NearSide]
+) -> None:
+    """Distances that it chose would tell it, question by question, how near an image is."""
+    north, south = searching
+    choosing = replace(north, calibration=sides[0].calibration)
+    with (
+        serving(south.party, north.party.identity, {"north": south}) as address,
+        pytest.raises(UsageError, match="The partner refuses the comparison"),
+    ):
+        ask_near_over_https(choosing, address)
+    assert not spent(south.party.folder, north.party.identity.fingerprint, days=30, of_images=True)

@@ -54,7 +54,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
         If a file was changed, is missing or was added, or cannot be understood.
     """
     files = read_folder(folder)
-    config = _config(files, ModelKind.RETRIEVAL)
+    config = config_of(files, ModelKind.RETRIEVAL)
     # The verified bytes, not the file, which may have changed since.
     session = open_session(files.content[GRAPH], threads)
     return GraphRetrieval(files.digest, config.modality, config.dimension, config.preprocessing, session)
@@ -63,7 +63,7 @@ def open_retrieval(folder: Path, *, threads: int = 1) -> Retrieval:
 def open_verification(folder: Path, *, threads: int = 1) -> Verification:
     """Open a verification model; parameters and errors as in `open_retrieval`."""
     files = read_folder(folder)
-    config = _config(files, ModelKind.VERIFICATION)
+    config = config_of(files, ModelKind.VERIFICATION)
     return GraphVerification(
         files.digest,
         config.modality,
@@ -79,8 +79,8 @@ def open_verification(folder: Path, *, threads: int = 1) -> Verification:
 def open_classification(folder: Path, *, threads: int = 1) -> Classification:
     """Open a classification model; parameters and errors as in `open_retrieval`."""
     files = read_folder(folder)
-    config = _config(files, ModelKind.CLASSIFICATION)
-    weight, bias = _class_weights(files.content[WEIGHTS], config)
+    config = config_of(files, ModelKind.CLASSIFICATION)
+    weight, bias = class_weights(files.content[WEIGHTS], config)
     return GraphClassification(
         files.digest,
         config.modality,
@@ -93,8 +93,8 @@ def open_classification(folder: Path, *, threads: int = 1) -> Classification:
     )
 
 
-def _class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weight and bias of the layer that maps embeddings to classes, with checked shapes."""
+def class_weights(data: bytes, config: ModelConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return weight and bias of the layer that maps embeddings to classes, with checked shapes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -165,7 +165,8 @@ def stored_calibration(folder: Path) -> bytes | None:
     return read_folder(folder).content.get(CALIBRATION)
 
 
-def _config(files: ModelFiles, kind: ModelKind) -> ModelConfig:
+def config_of(files: ModelFiles, kind: ModelKind) -> ModelConfig:
+    """Return the configuration of a model of this kind; a UsageError for another kind."""
     config = read_config(files.content[CONFIG])
     if config.kind is not kind:
         raise UsageError(

@@ -1,0 +1,1 @@
+"""Questions about single images that the answering party never sees."""
