@@ -7,6 +7,9 @@ from medsanitize.policies.model import TextSection
 from medsanitize.sanitize.text.cleaner import TextCleaner
 from medsanitize.sanitize.text.known_identifiers import compile_terms
 
+# Some of these sentences look like running text, for which the language model is asked as well.
+pytestmark = pytest.mark.text
+
 NOBODY = compile_terms([])
 CLEANER = TextCleaner(TextSection(action="clean"))
 
