@@ -26,6 +26,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "pacs": ("dicomweb_client", "pynetdicom"),
     "party": ("aiohttp",),
     "ckks": ("tenseal",),
+    "federated": ("Cryptodome",),
     "ray": ("ray",),
     "spark": ("pyspark",),
     "stores": ("adlfs", "gcsfs", "s3fs"),
@@ -36,6 +37,7 @@ INCLUDED: Final = {
     "verify": ("wsi",),
     "generate": ("verify",),
     "dp": ("generate",),
+    "federated": ("party", "verify"),
     # aiohttp is a client for stores, and the server of a party.
     "stores": ("party",),
 }

@@ -114,6 +114,9 @@ Recipe = MomentsRecipe | MatchRecipe | CopyRecipe | FrozenRecipe | RetrievalReci
 _ONE_EACH = (1, 1, 1, 1)
 RETRIEVAL: dict[str, Recipe] = {
     "moments": MomentsRecipe(),
+    "moments-256": MomentsRecipe(
+        "moments-256", (256,), kept=(24, 32, 32), regions=4, products=256, scrambled=1024, coarse=128
+    ),
     "frozen": FrozenRecipe(),
     "paper": RetrievalRecipe("paper", 1024),
     "paper-224": RetrievalRecipe("paper-224", 224),

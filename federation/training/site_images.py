@@ -1,0 +1,104 @@
+"""The images of a site: rows of its table, without the patients that another site uses."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.federation.private_overlap.items import normalized_identifiers
+from medsanitize.policies.federation import SitePolicy
+
+if TYPE_CHECKING:
+    from medsanitize.progress import Cancellation, Progress
+    from medsanitize.verifiers.reid.labels import Labels
+    from medsanitize.verifiers.reid.training.sums import SiteImages
+
+ELSEWHERE: Final = "patient used at another site"
+_ITEM: Final = "item"
+
+
+def labels_of(policy: SitePolicy, kind: str, order: Sequence[str], own: str) -> Labels:
+    """Read the table of a site, without the patients whom a site before it in the job's order uses.
+
+    Parameters
+    ----------
+    policy : SitePolicy
+        The site.
+    kind : str
+        Kind of the images, where file and table state none.
+    order : sequence of str
+        The sites of the job.
+    own : str
+        Name of this site.
+
+    Raises
+    ------
+    UsageError
+        The table or a list of common patients cannot be read.
+    """
+    import numpy as np
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+    from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
+
+    try:
+        columns = LabelColumns(**policy.columns)
+    except TypeError:
+        raise UsageError("The policy names an unknown column", "See --column of medsanitize train") from None
+    labels = read_labels(policy.labels, policy.images, columns, policy.split).of_kind(kind_named(kind))
+    elsewhere = set[bytes]()
+    for one in policy.shared:
+        if one.partner in order and order.index(one.partner) < order.index(own):
+            elsewhere |= _items(one.list)
+    files = [_normal(path.relative_to(policy.images).as_posix()) for path in labels.paths]
+    patients = [_normal(patient) for patient in labels.patients]
+    # One image that is known elsewhere is enough: the patient is.
+    gone = {
+        patient
+        for file, patient in zip(files, patients, strict=True)
+        if file in elsewhere or patient in elsewhere
+    }
+    kept = [place for place, patient in enumerate(patients) if patient not in gone]
+    return labels.keep(np.array(kept, np.intp), {ELSEWHERE: len(patients) - len(kept)})
+
+
+def images_of(
+    labels: Labels, kind: str, seed: int, state: Path, progress: Progress, cancellation: Cancellation
+) -> SiteImages:
+    """Read the images of a site, and split its patients.
+
+    Raises
+    ------
+    UsageError
+        There are too few patients, or their images are of another kind than the job's.
+    """
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+    from medsanitize.verifiers.reid.training.sums import SiteImages
+    from medsanitize.verifiers.reid.training.training_dataset import gather_images, split_patients
+
+    examples, _ = gather_images(labels, progress, cancellation)
+    if examples.modality is not kind_named(kind):
+        raise UsageError("The images are of another kind than the job's", "Name the rows of its kind")
+    fit, validation = split_patients(examples, seed)
+    return SiteImages(fit, validation, state / "features", progress, cancellation)
+
+
+def _items(path: Path) -> set[bytes]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise UsageError(
+            "A list of common patients cannot be read", "Name the common.csv of a private comparison"
+        ) from None
+    if any(_ITEM not in row for row in rows):
+        raise UsageError(
+            "A list of common patients has no column 'item'", "Name the common.csv of a private comparison"
+        )
+    return {_normal(row[_ITEM] or "") for row in rows} - {b""}
+
+
+def _normal(text: str) -> bytes:
+    return next(iter(normalized_identifiers([text])), b"")

@@ -1,0 +1,193 @@
+"""What a job trains, as rounds of sums, the last of which is the calibration; and the model at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from medsanitize.errors import UsageError
+from medsanitize.federation.secure_aggregation.fixed_point import decoded, encoded, fractional_bits
+
+if TYPE_CHECKING:
+    import numpy as np
+    from medsanitize.federation.training.invitation import Invitation
+    from medsanitize.verifiers.reid.calibration import Calibration
+    from medsanitize.verifiers.reid.models.save import ExportedModel
+    from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
+    from medsanitize.verifiers.reid.training.sums import Arrays, SiteImages, State, Summed, SummedTraining
+    from numpy.typing import NDArray
+
+RECIPES: Final = ("retrieval/moments", "retrieval/moments-256")
+"""Models and recipes that need sums only."""
+_PRECISION, _QUERIES = "validation.map", "validation.queries"
+# Distances of embeddings of unit length, negated.
+_LOWEST, _HIGHEST = -2.0, 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedTraining:
+    """The rounds of a job.
+
+    Attributes
+    ----------
+    invitation
+        The job.
+    sums
+        Its training.
+    """
+
+    invitation: Invitation
+    sums: SummedTraining
+
+    def asked(self, state: State) -> Mapping[str, Summed]:
+        """Return what is summed in the round of a state; nothing at the end."""
+        from medsanitize.verifiers.reid.training.calibration_counts import counted_scores
+        from medsanitize.verifiers.reid.training.sums import Summed
+
+        wanted = self.sums.asked(state)
+        if wanted or f"{_QUERIES}" in state:
+            return wanted
+        most = float(self.invitation.terms["most_images"])
+        return {**counted_scores(int(most)), _PRECISION: Summed((), most), _QUERIES: Summed((), most)}
+
+    def contribution(self, state: State, site: SiteImages) -> NDArray[np.uint64]:
+        """Compute what a site adds, in fixed point.
+
+        Raises
+        ------
+        UsageError
+            A statistic is not finite, or larger than the sum allows.
+        """
+        import numpy as np
+
+        wanted = self.asked(state)
+        found = self.sums.contribution(state, site) if self.sums.asked(state) else self._scores(state, site)
+        parties = len(self.invitation.sites)
+        return np.concatenate(
+            [
+                encoded(found[name].reshape(-1), fractional_bits(wanted[name].bound), parties)
+                for name in sorted(wanted)
+            ]
+        )
+
+    def length(self, state: State) -> int:
+        """Return the length of the vectors of a round."""
+        return sum(_size(one) for one in self.asked(state).values())
+
+    def following(self, state: State, total: NDArray[np.uint64]) -> State:
+        """Return the state that follows from a sum."""
+        wanted, place = self.asked(state), 0
+        sums: dict[str, Any] = {}
+        for name in sorted(wanted):
+            size = _size(wanted[name])
+            part = decoded(total[place : place + size], fractional_bits(wanted[name].bound))
+            sums[name] = part.reshape(wanted[name].shape)
+            place += size
+        return self.sums.following(state, sums) if self.sums.asked(state) else {**state, **sums}
+
+    def _scores(self, state: State, site: SiteImages) -> Arrays:
+        import numpy as np
+        from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
+        from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank
+        from medsanitize.verifiers.reid.training.calibration_counts import count_scores
+        from medsanitize.verifiers.reid.training.train import score_validation
+
+        learned = self.sums.trained(state)
+        scores, patients = score_validation(
+            self._exported(learned),
+            learned,
+            site.validation,
+            site.unfinished,
+            site.progress,
+            site.cancellation,
+        )
+        found = rank(scores, patients.astype(np.intp)).average_precision
+        pairs = sum_pairs(scores, np.unique(patients, return_inverse=True)[1])
+        return {
+            **count_scores(pairs, _LOWEST, _HIGHEST),
+            _PRECISION: np.array(float(found.sum())),
+            _QUERIES: np.array(float(len(found))),
+        }
+
+    def _exported(self, learned: TrainedModel) -> ExportedModel:
+        from medsanitize.verifiers.reid.images.kinds import kind_named
+        from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
+        from medsanitize.verifiers.reid.models.save import export
+
+        modality = kind_named(str(self.invitation.terms["kind"]))
+        kind = ModelKind(str(self.invitation.terms["model"]))
+        facts = dict(learned.network)
+        config = ModelConfig(kind, modality, facts, learned.dimension, learned.preprocessing, learned.scoring)
+        return export(config, learned.weights)
+
+    def save(self, state: State, output: Path, statement: str) -> str:
+        """Write the model of the last state, and return its digest: equal at the server and all sites."""
+        from medsanitize.verifiers.reid.models.model_folder import CARD
+        from medsanitize.verifiers.reid.models.save import ModelDocuments, save_model
+        from medsanitize.verifiers.reid.training.calibration_counts import calibration_of
+        from medsanitize.verifiers.reid.training.sums import COUNTS
+        from medsanitize.verifiers.reid.training.train import documents_of
+
+        calibration: Calibration = calibration_of(state, _LOWEST, _HIGHEST)
+        measured = float(state[_PRECISION] / max(float(state[_QUERIES]), 1.0))
+        log = ({"epoch": 1, "loss": 1 - measured, "map_at_r": measured},)
+        learned = replace(self.sums.trained(state), log=log)
+        exported, recipe = self._exported(learned), recipe_of(self.invitation.terms)
+        training = {
+            "counts": {name: round(float(state[name])) for name in COUNTS},
+            "excluded": {},
+            "federation": {
+                "job": self.invitation.digest,
+                "sites": len(self.invitation.sites),
+                "aggregation": self.invitation.terms["aggregation"],
+            },
+            # As it is written: JSON has no tuples.
+            "recipe": json.loads(json.dumps(asdict(recipe))),
+            "start": "packaged",
+        }
+        documents = documents_of(exported.config, recipe, training, learned, calibration)
+        documents[CARD] += f"\n## Federated training\n\n{statement}\n".encode()
+        return save_model(output, exported, {}, ModelDocuments(training, documents))
+
+
+def recipe_of(terms: Mapping[str, Any]) -> Any:
+    """Return the recipe of a job, with its seed.
+
+    Raises
+    ------
+    UsageError
+        If it needs more than sums.
+    """
+    from medsanitize.verifiers.reid.training.recipes import RETRIEVAL
+
+    if f"{terms['model']}/{terms['recipe']}" not in RECIPES:
+        raise UsageError(
+            "The recipe cannot be trained by sums over sites", f"Use one of {', '.join(RECIPES)}"
+        )
+    return replace(RETRIEVAL[str(terms["recipe"])], seed=int(terms["seed"]))
+
+
+def training_of(invitation: Invitation) -> FederatedTraining:
+    """Return the training of a job.
+
+    Raises
+    ------
+    UsageError
+        The recipe needs more than sums, or the kind of the images is unknown.
+    """
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+    from medsanitize.verifiers.reid.training.moment_sums import MomentSums
+
+    terms = invitation.terms
+    sums = MomentSums(recipe_of(terms), kind_named(str(terms["kind"])), int(terms["most_images"]))
+    return FederatedTraining(invitation, sums)
+
+
+def _size(one: Summed) -> int:
+    size = 1
+    for side in one.shape:
+        size *= side
+    return size
