@@ -140,7 +140,7 @@ class FederatedTraining:
             "counts": {name: round(float(state[name])) for name in COUNTS},
             "excluded": {},
             "federation": {
-                "job": self.invitation.digest,
+                # Not the digest of the job, which is random: the same images give the same model.
                 "sites": len(self.invitation.sites),
                 "aggregation": self.invitation.terms["aggregation"],
             },

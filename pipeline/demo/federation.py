@@ -17,7 +17,7 @@ from medsanitize.release.atomic_io import storage_errors
 
 NAMES: Final = ("north-hospital", "south-hospital", "west-hospital")
 SERVER: Final = "registry"
-_RECIPE: Final = "moments-256"
+RECIPE: Final = "moments-256"
 _JOB: Final = """version: 1
 name: demo
 party: ./server
@@ -34,8 +34,8 @@ _SITE: Final = """version: 1
 party: ./party
 server: {server}
 address: https://127.0.0.1:{port}
-images: ./images
-labels: ./images/labels.csv
+images: {images}
+labels: {labels}
 split: train
 state: ./state
 output: ./model
@@ -95,28 +95,51 @@ def prepare_federation(folder: Path, *, patients: int = 36, size: int = 256) -> 
     UsageError
         The folder is not empty, or an extra is not installed.
     """
-    from medsanitize.federation.parties.identity import create_party
     from medsanitize.generators.phantoms.cohorts import write_chests
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 
     require_empty(folder)
     check_extra("federated")
+    tables = {}
+    for place, name in enumerate(NAMES):
+        numbers = range(place * patients, (place + 1) * patients)
+        tables[name] = write_chests(folder / name / "images", numbers, visits=(2, 3), size=size)
+    return found_federation(folder, {name: (table.parent, table) for name, table in tables.items()})
+
+
+def found_federation(
+    folder: Path, tables: Mapping[str, tuple[Path, Path]], recipe: str = RECIPE, *, plain: bool = False
+) -> Federation:
+    """Create keys, mutual trust, the policies of sites and a job on this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; it may hold images already.
+    tables : mapping of str to (Path, Path)
+        Folder of images and table of each site.
+    recipe : str
+        Recipe of the training.
+    plain : bool
+        Whether to do without secure aggregation.
+    """
+    from medsanitize.federation.parties.identity import create_party
+
     port, sites = free_port(), {}
     with storage_errors():
         create_party(folder / "server", SERVER)
-        for place, name in enumerate(NAMES):
-            own = folder / name
-            create_party(own / "party", name)
-            write_chests(
-                own / "images", range(place * patients, (place + 1) * patients), visits=(2, 3), size=size
+        for name, (images, labels) in tables.items():
+            create_party(folder / name / "party", name)
+            others = ", ".join(one for one in tables if one != name)
+            text = _SITE.format(
+                server=SERVER, port=port, recipe=recipe, others=others, images=images, labels=labels
             )
-            others = ", ".join(one for one in NAMES if one != name)
-            text = _SITE.format(server=SERVER, port=port, recipe=_RECIPE, others=others)
-            sites[name] = own / "site.yaml"
-            sites[name].write_text(text, encoding="utf-8")
+            sites[name] = folder / name / "site.yaml"
+            sites[name].write_text(text + "  plain: true\n" * plain, encoding="utf-8")
         job = folder / "job.yaml"
-        job.write_text(_JOB.format(sites=", ".join(NAMES), recipe=_RECIPE, port=port), encoding="utf-8")
-    _trust_all([folder / "server", *(folder / name / "party" for name in NAMES)])
+        text = _JOB.format(sites=", ".join(tables), recipe=recipe, port=port)
+        job.write_text(text + "aggregation: plain\n" * plain, encoding="utf-8")
+    _trust_all([folder / "server", *(folder / name / "party" for name in tables)])
     return Federation(job, sites)
 
 
@@ -159,7 +182,7 @@ def _train(root: Path, table: Path, output: Path, progress: Progress, cancellati
     from medsanitize.verifiers.reid.training.train import train
 
     labels = read_labels(table, root, LabelColumns(), "train").of_kind(Modality.RADIOGRAPH)
-    recipe = recipe_for(ModelKind.RETRIEVAL, _RECIPE)
+    recipe = recipe_for(ModelKind.RETRIEVAL, RECIPE)
     train(ModelKind.RETRIEVAL, labels, recipe, None, output, progress, cancellation)
 
 
