@@ -145,8 +145,8 @@ def price(out: Path) -> bool:
         seconds[kind] = time.perf_counter() - began
     ratio = seconds["secure"] / seconds["plain"]
     print(
-        f"\nThe same job on phantoms: {seconds['plain']:.1f} s with plain sums, {seconds['secure']:.1f} s with"
-        f" secure aggregation ({ratio:.2f} x)."
+        f"\nThe same job on phantoms: {seconds['plain']:.1f} s with plain sums, {seconds['secure']:.1f} s"
+        f" with secure aggregation ({ratio:.2f} x)."
     )
     return ratio < TIMES
 

@@ -14,8 +14,17 @@ from pydantic import Field, StringConstraints
 _ADDRESS: Final = r"^https://[A-Za-z0-9.\[\]:-]+/?$"
 _MANUAL: Final = "See the manual: Train a model with other hospitals"
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-ModelName = Literal["retrieval"]
+ModelName = Literal["retrieval", "classification"]
 Aggregation = Literal["secure", "plain"]
+
+
+class Classes(Section):
+    """What a classifier predicts."""
+
+    column: Text
+    """Column of the sites' tables with the class of each image."""
+    names: Annotated[tuple[Text, ...], Field(min_length=2, max_length=1000)]
+    """Names of the classes; other images are left out."""
 
 
 class Job(Section):
@@ -39,6 +48,8 @@ class Job(Section):
     """Folder of the model, relative to the file."""
     state: Path
     """Folder from which an interrupted job resumes, relative to the file."""
+    classes: Classes | None = None
+    """Of `classification`: what it predicts."""
     least: Annotated[int, Field(ge=3)] = 3
     """Fewest sites of a sum; three is the least that hides the sites from each other."""
     aggregation: Aggregation = "secure"

@@ -166,6 +166,7 @@ class Coordinator:
             self._open()
         with storage_errors():
             shutil.rmtree(over)
+            (self.folder / _state_name(self.number - 1)).unlink()
 
     def _sum(self, length: int) -> NDArray[np.uint64]:
         taken = self._closed("masked")

@@ -28,7 +28,9 @@ from medsanitize.release.canonical_json import canonical_json, document_json
 FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
-_TERMS: Final = ("name", "model", "recipe", "kind", "least", "aggregation", "seed", "most_images")
+_TERMS: Final = (
+    *("name", "model", "recipe", "kind", "classes", "least", "aggregation", "seed", "most_images"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Invitation:
     Attributes
     ----------
     terms
-        Name, model, recipe, kind, least, aggregation, seed and most_images of the job.
+        Name, model, recipe, kind, classes, least, aggregation, seed and most_images of the job.
     sites
         Fingerprint of each site by name, in the job's order.
     server
@@ -95,7 +97,11 @@ def invite(job: Job, party: LocalParty) -> Invitation:
     if len(set(job.sites)) != len(job.sites) or job.least > len(job.sites):
         raise UsageError("The job names a site twice, or fewer sites than it needs", "Correct its sites")
     sites = {name: trusted_partner(party, name).fingerprint for name in job.sites}
-    terms = {name: getattr(job, name) for name in _TERMS}
+    if (job.model == "classification") != (job.classes is not None):
+        raise UsageError(
+            "A job for a classifier names its classes, and no other job does", "Correct its section classes"
+        )
+    terms = terms_of(job)
     unsigned = Invitation(terms, sites, party.identity.fingerprint, code_digest(), secrets.token_hex(16), "")
     signature = party.signing_key.sign(unsigned.signed_bytes()).hex()
     found = Invitation(terms, sites, unsigned.server, unsigned.code, unsigned.salt, signature)
@@ -103,6 +109,12 @@ def invite(job: Job, party: LocalParty) -> Invitation:
         job.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(job.state / FILE, document_json(_facts(found)), sync=True)
     return found
+
+
+def terms_of(job: Job) -> dict[str, Any]:
+    """Return what a job and its invitation have in common, as JSON types."""
+    facts: dict[str, Any] = job.model_dump(mode="json", include=set(_TERMS))
+    return facts
 
 
 def read_invitation(path: Path, server: Identity) -> Invitation:
@@ -139,7 +151,7 @@ def read_invitation(path: Path, server: Identity) -> Invitation:
 
 def check_same(job: Job, invitation: Invitation) -> None:
     """Raise UsageError where a job was changed after the sites were invited."""
-    terms = {name: getattr(job, name) for name in _TERMS}
+    terms = terms_of(job)
     if terms != dict(invitation.terms) or tuple(invitation.sites) != job.sites:
         raise UsageError(
             "The job differs from its invitation",

@@ -18,7 +18,7 @@ from medsanitize.federation.parties.trust import trusted_partner
 from medsanitize.federation.secure_aggregation.member import Member
 from medsanitize.federation.training.code_digest import code_digest
 from medsanitize.federation.training.invitation import Invitation, read_invitation
-from medsanitize.federation.training.site_images import images_of, labels_of
+from medsanitize.federation.training.site_images import classified_images_of, images_of, labels_of
 from medsanitize.federation.training.statement import statement_of
 from medsanitize.federation.training.states import received_state
 from medsanitize.federation.training.training import FederatedTraining, training_of
@@ -170,7 +170,12 @@ def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joi
     with storage_errors():
         site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     labels = labels_of(site.policy, str(terms["kind"]), list(site.invitation.sites), site.party.identity.name)
-    images = images_of(labels, str(terms["kind"]), int(terms["seed"]), site.folder, progress, cancellation)
+    if terms["classes"] is not None:
+        images = classified_images_of(labels, terms, site.policy.columns, site.folder, progress, cancellation)
+    else:
+        images = images_of(
+            labels, str(terms["kind"]), int(terms["seed"]), site.folder, progress, cancellation
+        )
     message: dict[str, Any] = {}
     parts: Mapping[str, bytes] = {}
     pause = _FIRST_PAUSE

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.private_overlap.items import normalized_identifiers
@@ -83,6 +83,51 @@ def images_of(
         raise UsageError("The images are of another kind than the job's", "Name the rows of its kind")
     fit, validation = split_patients(examples, seed)
     return SiteImages(fit, validation, state / "features", progress, cancellation)
+
+
+def classified_images_of(
+    labels: Labels,
+    terms: Mapping[str, Any],
+    columns: Mapping[str, str],
+    state: Path,
+    progress: Progress,
+    cancellation: Cancellation,
+) -> SiteImages:
+    """Read the images of a site that have one of the job's classes, and split its patients.
+
+    Raises
+    ------
+    UsageError
+        The table has no such column, or the images are of another kind than the job's.
+    """
+    import numpy as np
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+    from medsanitize.verifiers.reid.labels import LabelColumns
+    from medsanitize.verifiers.reid.training.class_labels import (
+        ClassifiedDataset,
+        class_texts,
+        validating_images,
+    )
+    from medsanitize.verifiers.reid.training.linear_sums import ClassifiedSite
+    from medsanitize.verifiers.reid.training.training_dataset import gather_images
+
+    names = [str(name) for name in terms["classes"]["names"]]
+    texts = class_texts(labels, LabelColumns(**columns), str(terms["classes"]["column"]))
+    kept = [place for place, text in enumerate(texts) if text in names]
+    if not kept:
+        raise UsageError("No image of this site has a class of the job", "Compare the names of the classes")
+    said = dict(zip(labels.paths, texts, strict=True))
+    examples, _ = gather_images(labels.keep(np.array(kept, np.intp)), progress, cancellation)
+    if examples.modality is not kind_named(str(terms["kind"])):
+        raise UsageError("The images are of another kind than the job's", "Name the rows of its kind")
+    classes = np.array([names.index(said[path]) for path in examples.paths], np.int64)
+    images = ClassifiedDataset(examples, classes, tuple(names))
+    chosen = validating_images(images, int(terms["seed"]))
+    fit, validation = images.part(np.flatnonzero(~chosen)), images.part(np.flatnonzero(chosen))
+    return ClassifiedSite(
+        fit.examples, validation.examples, state / "features", progress, cancellation,
+        fit.classes, validation.classes,
+    )  # fmt: skip
 
 
 def _items(path: Path) -> set[bytes]:

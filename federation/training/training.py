@@ -14,13 +14,12 @@ from medsanitize.federation.secure_aggregation.fixed_point import decoded, encod
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.federation.training.invitation import Invitation
-    from medsanitize.verifiers.reid.calibration import Calibration
     from medsanitize.verifiers.reid.models.save import ExportedModel
     from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
     from medsanitize.verifiers.reid.training.sums import Arrays, SiteImages, State, Summed, SummedTraining
     from numpy.typing import NDArray
 
-RECIPES: Final = ("retrieval/moments", "retrieval/moments-256")
+RECIPES: Final = ("retrieval/moments", "retrieval/moments-256", "classification/frozen")
 """Models and recipes that need sums only."""
 _PRECISION, _QUERIES = "validation.map", "validation.queries"
 # Distances of embeddings of unit length, negated.
@@ -48,7 +47,7 @@ class FederatedTraining:
         from medsanitize.verifiers.reid.training.sums import Summed
 
         wanted = self.sums.asked(state)
-        if wanted or f"{_QUERIES}" in state:
+        if wanted or _QUERIES in state or self._is_classifier:
             return wanted
         most = float(self.invitation.terms["most_images"])
         return {**counted_scores(int(most)), _PRECISION: Summed((), most), _QUERIES: Summed((), most)}
@@ -88,6 +87,10 @@ class FederatedTraining:
             place += size
         return self.sums.following(state, sums) if self.sums.asked(state) else {**state, **sums}
 
+    @property
+    def _is_classifier(self) -> bool:
+        return bool(self.invitation.terms["model"] == "classification")
+
     def _scores(self, state: State, site: SiteImages) -> Arrays:
         import numpy as np
         from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
@@ -120,22 +123,25 @@ class FederatedTraining:
         modality = kind_named(str(self.invitation.terms["kind"]))
         kind = ModelKind(str(self.invitation.terms["model"]))
         facts = dict(learned.network)
-        config = ModelConfig(kind, modality, facts, learned.dimension, learned.preprocessing, learned.scoring)
+        config = ModelConfig(
+            kind,
+            modality,
+            facts,
+            learned.dimension,
+            learned.preprocessing,
+            learned.scoring,
+            classes=class_names(self.invitation.terms),
+        )
         return export(config, learned.weights)
 
     def save(self, state: State, output: Path, statement: str) -> str:
         """Write the model of the last state, and return its digest: equal at the server and all sites."""
         from medsanitize.verifiers.reid.models.model_folder import CARD
         from medsanitize.verifiers.reid.models.save import ModelDocuments, save_model
-        from medsanitize.verifiers.reid.training.calibration_counts import calibration_of
         from medsanitize.verifiers.reid.training.sums import COUNTS
-        from medsanitize.verifiers.reid.training.train import documents_of
 
-        calibration: Calibration = calibration_of(state, _LOWEST, _HIGHEST)
-        measured = float(state[_PRECISION] / max(float(state[_QUERIES]), 1.0))
-        log = ({"epoch": 1, "loss": 1 - measured, "map_at_r": measured},)
-        learned = replace(self.sums.trained(state), log=log)
-        exported, recipe = self._exported(learned), recipe_of(self.invitation.terms)
+        learned, recipe = self.sums.trained(state), recipe_of(self.invitation.terms)
+        exported = self._exported(learned)
         training = {
             "counts": {name: round(float(state[name])) for name in COUNTS},
             "excluded": {},
@@ -148,9 +154,32 @@ class FederatedTraining:
             "recipe": json.loads(json.dumps(asdict(recipe))),
             "start": "packaged",
         }
-        documents = documents_of(exported.config, recipe, training, learned, calibration)
+        if self._is_classifier:
+            documents = self._classifier_documents(exported, training, learned)
+        else:
+            documents = self._retrieval_documents(exported, training, learned, state)
         documents[CARD] += f"\n## Federated training\n\n{statement}\n".encode()
-        return save_model(output, exported, {}, ModelDocuments(training, documents))
+        return save_model(output, exported, learned.score, ModelDocuments(training, documents))
+
+    def _retrieval_documents(
+        self, exported: ExportedModel, training: Mapping[str, Any], learned: TrainedModel, state: State
+    ) -> dict[str, bytes]:
+        from medsanitize.verifiers.reid.training.calibration_counts import calibration_of
+        from medsanitize.verifiers.reid.training.train import documents_of
+
+        measured = float(state[_PRECISION] / max(float(state[_QUERIES]), 1.0))
+        log = ({"epoch": 1, "loss": 1 - measured, "map_at_r": measured},)
+        calibration = calibration_of(state, _LOWEST, _HIGHEST)
+        recipe = recipe_of(self.invitation.terms)
+        return documents_of(exported.config, recipe, training, replace(learned, log=log), calibration)
+
+    def _classifier_documents(
+        self, exported: ExportedModel, training: Mapping[str, Any], learned: TrainedModel
+    ) -> dict[str, bytes]:
+        from medsanitize.verifiers.reid.training.train_classifier import classifier_documents
+
+        recipe = recipe_of(self.invitation.terms)
+        return classifier_documents(exported.config, recipe, training, learned)
 
 
 def recipe_of(terms: Mapping[str, Any]) -> Any:
@@ -161,13 +190,21 @@ def recipe_of(terms: Mapping[str, Any]) -> Any:
     UsageError
         If it needs more than sums.
     """
+    from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe
     from medsanitize.verifiers.reid.training.recipes import RETRIEVAL
 
     if f"{terms['model']}/{terms['recipe']}" not in RECIPES:
         raise UsageError(
             "The recipe cannot be trained by sums over sites", f"Use one of {', '.join(RECIPES)}"
         )
+    if terms["model"] == "classification":
+        return replace(LinearRecipe(), seed=int(terms["seed"]))
     return replace(RETRIEVAL[str(terms["recipe"])], seed=int(terms["seed"]))
+
+
+def class_names(terms: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the classes of a job; none if it trains no classifier."""
+    return tuple(str(name) for name in (terms["classes"] or {"names": ()})["names"])
 
 
 def training_of(invitation: Invitation) -> FederatedTraining:
@@ -179,11 +216,15 @@ def training_of(invitation: Invitation) -> FederatedTraining:
         The recipe needs more than sums, or the kind of the images is unknown.
     """
     from medsanitize.verifiers.reid.images.kinds import kind_named
+    from medsanitize.verifiers.reid.training.linear_sums import LinearSums
     from medsanitize.verifiers.reid.training.moment_sums import MomentSums
 
     terms = invitation.terms
-    sums = MomentSums(recipe_of(terms), kind_named(str(terms["kind"])), int(terms["most_images"]))
-    return FederatedTraining(invitation, sums)
+    recipe, modality, most = recipe_of(terms), kind_named(str(terms["kind"])), int(terms["most_images"])
+    if terms["model"] == "classification":
+        classes = len(class_names(terms))
+        return FederatedTraining(invitation, LinearSums(recipe, modality, classes, most))
+    return FederatedTraining(invitation, MomentSums(recipe, modality, most))
 
 
 def _size(one: Summed) -> int:

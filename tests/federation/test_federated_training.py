@@ -151,7 +151,7 @@ def edited(path: Path, old: str, new: str) -> Path:
         ("retrieval/moments-256", "retrieval/moments", "its recipe"),
         ("[south-hospital, west-hospital]", "[south-hospital, east-hospital]", "one of its sites"),
         ("accept:\n", "accept:\n  least: 4\n", "so few sites"),
-        ("accept:\n", f"accept:\n  code: {'0' * 64}\n", "its program"),
+        ("accept:\n", f"accept:\n  code: '{'0' * 64}'\n", "its program"),
     ],
 )
 def test_a_site_refuses_what_its_policy_does_not_accept(
