@@ -32,6 +32,8 @@ def federation_provision(job: Path, *, as_json: bool, **_: Any) -> int:
 
     check_extra("federated")
     loaded = load_job(job)
+    if loaded.privacy is not None:
+        check_extra("dp")
     invitation = invite(loaded, open_party(loaded.party))
     training_of(invitation)
     path, statement = loaded.state / INVITATION, statement_of(invitation)
@@ -54,6 +56,8 @@ def federation_server(job: Path, *, as_json: bool, log_json: bool) -> int:
 
     check_extra("federated")
     loaded = load_job(job)
+    if loaded.privacy is not None:
+        check_extra("dp")
     with long_running(log_json) as (progress, cancellation):
         result = serve_job(loaded, started_as(as_json), progress, cancellation)
     code = 0 if len(result.confirmed) == len(loaded.sites) else 1
@@ -85,6 +89,8 @@ def federation_site(policy: Path, invitation: Path, *, show: bool, as_json: bool
         facts = shown(site)
         print_result(as_json, facts, "\n".join(_shown_lines(facts)))
         return 0
+    if site.invitation.terms["privacy"] is not None:
+        check_extra("dp")
     with long_running(log_json) as (progress, cancellation):
         joined = take_part(site, progress, cancellation)
     text = f"Digest of the model: {joined.digest}\nThis site has added to {joined.rounds} sums."

@@ -27,6 +27,17 @@ class Classes(Section):
     """Names of the classes; other images are left out."""
 
 
+class Privacy(Section):
+    """Differential privacy for each patient of a site, all images together."""
+
+    epsilon: Annotated[float, Field(ge=0.01, le=100)]
+    """The most that the training may spend."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """Delta of this epsilon; smaller than one in the number of patients."""
+    clip: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    """Largest norm of the gradient of a patient in a step."""
+
+
 class Job(Section):
     """A federated training, as the keeper of the server describes it."""
 
@@ -50,6 +61,8 @@ class Job(Section):
     """Folder from which an interrupted job resumes, relative to the file."""
     classes: Classes | None = None
     """Of `classification`: what it predicts."""
+    privacy: Privacy | None = None
+    """Differential privacy, of `classification` only; without it the sums are exact."""
     least: Annotated[int, Field(ge=3)] = 3
     """Fewest sites of a sum; three is the least that hides the sites from each other."""
     aggregation: Aggregation = "secure"
@@ -59,8 +72,9 @@ class Job(Section):
     """Seed of splits and draws."""
     most_images: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
     """Most images of all sites together; the precision of the sums follows from it."""
-    patience: Annotated[int, Field(ge=1, le=604_800)] = 600
-    """Seconds for which a step waits for a site before it goes on without it, if enough sites are left."""
+    patience: Annotated[int, Field(ge=1, le=604_800)] = 3600
+    """Seconds for which a step waits for a site before it goes on without it, if enough sites are left; more
+    than a site needs to compute."""
     listen: Annotated[str, StringConstraints(pattern=LISTEN)] = "127.0.0.1:8443"
     """Address and port of the server."""
 
@@ -76,6 +90,8 @@ class Accepted(Section):
     """Fewest sites of a sum."""
     code: Hex64 | None = None
     """Digest of the program of all sites; by default that of this installation."""
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    """The largest epsilon; with it, a job without differential privacy is refused."""
     plain: bool = False
     """Whether the server may see what this site alone gives."""
 

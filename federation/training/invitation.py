@@ -29,7 +29,7 @@ FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
 _TERMS: Final = (
-    *("name", "model", "recipe", "kind", "classes", "least", "aggregation", "seed", "most_images"),
+    *("name", "model", "recipe", "kind", "classes", "privacy", "least", "aggregation", "seed", "most_images"),
 )
 
 
@@ -40,7 +40,7 @@ class Invitation:
     Attributes
     ----------
     terms
-        Name, model, recipe, kind, classes, least, aggregation, seed and most_images of the job.
+        Name, model, recipe, kind, classes, privacy, least, aggregation, seed and most_images of the job.
     sites
         Fingerprint of each site by name, in the job's order.
     server
@@ -100,6 +100,12 @@ def invite(job: Job, party: LocalParty) -> Invitation:
     if (job.model == "classification") != (job.classes is not None):
         raise UsageError(
             "A job for a classifier names its classes, and no other job does", "Correct its section classes"
+        )
+    if job.privacy is not None and (job.model != "classification" or job.aggregation != "secure"):
+        raise UsageError(
+            "Differential privacy is for classifiers under secure aggregation: the noise of one site is not"
+            " enough",
+            "Leave out privacy, or name model: classification and aggregation: secure",
         )
     terms = terms_of(job)
     unsigned = Invitation(terms, sites, party.identity.fingerprint, code_digest(), secrets.token_hex(16), "")

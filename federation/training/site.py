@@ -119,7 +119,13 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
     accepted, terms = policy.accept, invitation.terms
     others = set(invitation.sites) - {own}
     code = accepted.code or code_digest()
+    privacy = terms["privacy"]
+    private = privacy is not None and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
     checks = (
+        (
+            accepted.epsilon is None or private,
+            f"epsilon above {accepted.epsilon}, or no differential privacy",
+        ),
         (f"{terms['model']}/{terms['recipe']}" in accepted.recipes, "its recipe"),
         (others <= set(accepted.sites), "one of its sites"),
         (int(terms["least"]) >= accepted.least, "so few sites in a sum"),
@@ -166,9 +172,10 @@ def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joi
     EnvironmentFailure
         The server cannot be reached for a day, or the disk is full or fails.
     """
-    terms, training = site.invitation.terms, training_of(site.invitation)
+    terms = site.invitation.terms
     with storage_errors():
         site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    training = training_of(site.invitation, site.folder)
     labels = labels_of(site.policy, str(terms["kind"]), list(site.invitation.sites), site.party.identity.name)
     if terms["classes"] is not None:
         images = classified_images_of(labels, terms, site.policy.columns, site.folder, progress, cancellation)
@@ -228,12 +235,12 @@ def _answered(
         case "masked":
             state = received_state(given["state"])
             if "shares" not in site.invitation.stages:
-                vector = training.contribution(state, images)
+                vector = training.contribution(state, images, number)
                 return {"vector": vector.astype("<u8", copy=False).tobytes()}
             incoming = {
                 name.removeprefix("share."): part for name, part in given.items() if name.startswith("share.")
             }
-            return {"vector": member.masked(incoming, lambda: training.contribution(state, images))}
+            return {"vector": member.masked(incoming, lambda: training.contribution(state, images, number))}
         case "agree":
             return {"signature": member.agree([str(name) for name in told["names"]])}
         case "unmask":

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.secure_aggregation.fixed_point import decoded, encoded, fractional_bits
+from medsanitize.federation.training.statement import privacy_sentence
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.federation.training.invitation import Invitation
+    from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.models.save import ExportedModel
     from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
+    from medsanitize.verifiers.reid.training.private_sums import PrivateLinearSums
     from medsanitize.verifiers.reid.training.sums import Arrays, SiteImages, State, Summed, SummedTraining
     from numpy.typing import NDArray
 
@@ -52,8 +55,8 @@ class FederatedTraining:
         most = float(self.invitation.terms["most_images"])
         return {**counted_scores(int(most)), _PRECISION: Summed((), most), _QUERIES: Summed((), most)}
 
-    def contribution(self, state: State, site: SiteImages) -> NDArray[np.uint64]:
-        """Compute what a site adds, in fixed point.
+    def contribution(self, state: State, site: SiteImages, number: int) -> NDArray[np.uint64]:
+        """Compute what a site adds in the round of a number, in fixed point.
 
         Raises
         ------
@@ -63,7 +66,8 @@ class FederatedTraining:
         import numpy as np
 
         wanted = self.asked(state)
-        found = self.sums.contribution(state, site) if self.sums.asked(state) else self._scores(state, site)
+        is_trained = not self.sums.asked(state)
+        found = self._scores(state, site) if is_trained else self.sums.contribution(state, site, number)
         parties = len(self.invitation.sites)
         return np.concatenate(
             [
@@ -154,6 +158,9 @@ class FederatedTraining:
             "recipe": json.loads(json.dumps(asdict(recipe))),
             "start": "packaged",
         }
+        if self.invitation.terms["privacy"] is not None:
+            training["privacy"] = self.sums.plan(state).facts()  # type: ignore[attr-defined]
+            statement += " " + privacy_sentence(training["privacy"])
         if self._is_classifier:
             documents = self._classifier_documents(exported, training, learned)
         else:
@@ -207,8 +214,8 @@ def class_names(terms: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in (terms["classes"] or {"names": ()})["names"])
 
 
-def training_of(invitation: Invitation) -> FederatedTraining:
-    """Return the training of a job.
+def training_of(invitation: Invitation, folder: Path | None = None) -> FederatedTraining:
+    """Return the training of a job; a site names its folder, in which the key of its noise is kept.
 
     Raises
     ------
@@ -221,10 +228,27 @@ def training_of(invitation: Invitation) -> FederatedTraining:
 
     terms = invitation.terms
     recipe, modality, most = recipe_of(terms), kind_named(str(terms["kind"])), int(terms["most_images"])
+    if terms["privacy"] is not None:
+        return FederatedTraining(invitation, _private(invitation, recipe, modality, folder))
     if terms["model"] == "classification":
         classes = len(class_names(terms))
         return FederatedTraining(invitation, LinearSums(recipe, modality, classes, most))
     return FederatedTraining(invitation, MomentSums(recipe, modality, most))
+
+
+def _private(
+    invitation: Invitation, recipe: Any, modality: Modality, folder: Path | None
+) -> PrivateLinearSums:
+    from medsanitize.verifiers.reid.training.keyed_noise import kept_key
+    from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyBudget
+    from medsanitize.verifiers.reid.training.private_sums import PrivateLinearSums, PrivateTerms
+
+    terms, asked = invitation.terms, invitation.terms["privacy"]
+    budget = PrivacyBudget(float(asked["epsilon"]), float(asked["delta"]))
+    promised = PrivateTerms(budget, float(asked["clip"]), invitation.aggregation(0).threshold)
+    classes, most = len(class_names(terms)), int(terms["most_images"])
+    key = None if folder is None else kept_key(folder)
+    return PrivateLinearSums(recipe, modality, classes, most, promised, key)
 
 
 def _size(one: Summed) -> int:

@@ -19,7 +19,8 @@ from medsanitize.errors import PolicyError, UsageError
 from medsanitize.federation.parties.identity import create_party, open_party
 from medsanitize.federation.training.invitation import FILE, invite
 from medsanitize.federation.training.site import LOG, open_site, shown
-from medsanitize.pipeline.demo.federation import NAMES, Federation, prepare_federation
+from medsanitize.federation.training.statement import statement_of
+from medsanitize.pipeline.demo.federation import NAMES, RECIPE, Federation, prepare_federation
 from medsanitize.pipeline.demo.two_hospitals import free_port
 from medsanitize.pipeline.jobs.run_federation import program, result_of
 from medsanitize.policies.federation import load_job, load_site_policy
@@ -151,6 +152,7 @@ def edited(path: Path, old: str, new: str) -> Path:
         ("retrieval/moments-256", "retrieval/moments", "its recipe"),
         ("[south-hospital, west-hospital]", "[south-hospital, east-hospital]", "one of its sites"),
         ("accept:\n", "accept:\n  least: 4\n", "so few sites"),
+        ("accept:\n", "accept:\n  epsilon: 4\n", "more than epsilon"),
         ("accept:\n", f"accept:\n  code: '{'0' * 64}'\n", "its program"),
     ],
 )
@@ -248,6 +250,37 @@ def test_a_job_that_was_changed_after_the_invitation_is_refused(federation: Fede
         result(server)
 
 
+def test_a_site_compares_epsilon_with_its_own_ceiling(federation: Federation) -> None:
+    shutil.rmtree(federation.folder / "job")
+    text = federation.job.read_text().replace("retrieval", "classification").replace(RECIPE, "frozen")
+    more = "classes: {column: finding, names: [a, b]}\nprivacy: {epsilon: 3}\n"
+    federation.job.write_text(text + more)
+    job = load_job(federation.job)
+    invite(job, open_party(job.party))
+    policy = edited(federation.sites[NAMES[0]], f"retrieval/{RECIPE}", "classification/frozen")
+    edited(policy, "accept:\n", "accept:\n  epsilon: 4\n")
+    site = open_site(load_site_policy(policy), invitation_of(federation))
+    assert "epsilon 3 at delta 1e-05" in statement_of(site.invitation)
+    edited(policy, "epsilon: 4", "epsilon: 2")
+    with pytest.raises(UsageError, match="not more than epsilon 2"):
+        open_site(load_site_policy(policy), invitation_of(federation))
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("privacy: {epsilon: 3}\n", "for classifiers under secure"),
+        ("classes: {column: finding, names: [a, b]}\n", "no other job does"),
+    ],
+)
+def test_keys_of_another_model_are_refused(more: str, why: str, federation: Federation) -> None:
+    shutil.rmtree(federation.folder / "job")
+    federation.job.write_text(federation.job.read_text() + more)
+    job = load_job(federation.job)
+    with pytest.raises(UsageError, match=why):
+        invite(job, open_party(job.party))
+
+
 def test_a_recipe_that_needs_more_than_sums_is_refused(federation: Federation) -> None:
     shutil.rmtree(federation.folder / "job")
     edited(federation.job, "recipe: moments-256", "recipe: paper")
@@ -299,6 +332,7 @@ def test_nothing_that_travels_has_an_image_an_embedding_or_an_unmasked_vector(
         for other in others:
             result(other)
     travelled = b"".join(sent)
+    # Means, covariances, products, and the scores of the calibration.
     assert len(vectors) == 4
     assert len(travelled) > sum(8 * len(vector) for vector in vectors)
     for vector in vectors:

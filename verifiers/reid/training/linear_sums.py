@@ -16,6 +16,7 @@ from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.pretrained import default_config
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, packaged_features
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, classifier_of, losses_of
+from medsanitize.verifiers.reid.training.summed_adamw import AdamW
 from medsanitize.verifiers.reid.training.sums import (
     COUNTS,
     PHASE,
@@ -36,7 +37,6 @@ _SPARE, _ITERATIONS = 32, 5
 # Of a gradient: the weight of a rare class times the slope of a normalized vector.
 _GRADIENT = 2.0**14
 _PARAMETERS = ("map", "shift", "classes", "bias")
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8
 _FIT, _VALIDATION = "fit_classes", "validation_classes"
 LOG = "log"
 
@@ -76,6 +76,12 @@ class LinearSums:
     classes: int
     most: int
 
+    @property
+    def _optimizer(self) -> AdamW:
+        rates = dict.fromkeys(("map", "shift"), self.recipe.rate)
+        heads = dict.fromkeys(("classes", "bias"), self.recipe.head_rate)
+        return AdamW({**rates, **heads}, self.recipe.decay)
+
     def start(self) -> State:
         """Return the state before the first round."""
         return {PHASE: np.array(float(MEANS))}
@@ -99,7 +105,7 @@ class LinearSums:
         numbers = {name: Summed((), images * _GRADIENT) for name in ("loss", "judged", "right")}
         return {**gradients, **numbers}
 
-    def contribution(self, state: State, site: SiteImages) -> Arrays:
+    def contribution(self, state: State, site: SiteImages, _number: int, /) -> Arrays:
         """Compute the sums of a site."""
         if not isinstance(site, ClassifiedSite):
             raise TypeError("a site without classes")
@@ -187,15 +193,10 @@ class LinearSums:
             "bias": np.zeros(self.classes),
         }
         counts = {name: state[name] for name in (*COUNTS, _FIT, _VALIDATION)}
-        moments = {
-            f"{SERVER_ONLY}{moment}.{name}": np.zeros_like(value)
-            for moment in ("first", "second")
-            for name, value in first.items()
-        }
         return {
             **counts,
             **first,
-            **moments,
+            **self._optimizer.start(first),
             PHASE: np.array(float(TRAINING)),
             f"{SERVER_ONLY}lowest": np.array(np.inf),
             f"{SERVER_ONLY}since": np.array(0.0),
@@ -223,18 +224,8 @@ class LinearSums:
             best = {f"best.{name}": following[f"{SERVER_ONLY}best.{name}"] for name in _PARAMETERS}
             counts = {name: state[name] for name in COUNTS}
             return {**counts, **best, PHASE: np.array(float(TRAINED)), LOG: log}
-        for name in _PARAMETERS:
-            rate = self.recipe.rate if name in ("map", "shift") else self.recipe.head_rate
-            gradient = sums[f"gradient.{name}"] / images
-            first, second = (state[f"{SERVER_ONLY}{moment}.{name}"] for moment in ("first", "second"))
-            first = _BETAS[0] * first + (1 - _BETAS[0]) * gradient
-            second = _BETAS[1] * second + (1 - _BETAS[1]) * gradient**2
-            step = (first / (1 - _BETAS[0] ** len(log))) / (
-                np.sqrt(second / (1 - _BETAS[1] ** len(log))) + _EPSILON
-            )
-            following[name] = state[name] * (1 - rate * self.recipe.decay) - rate * step
-            following[f"{SERVER_ONLY}first.{name}"] = first
-            following[f"{SERVER_ONLY}second.{name}"] = second
+        gradients = {name: sums[f"gradient.{name}"] / images for name in _PARAMETERS}
+        following |= self._optimizer.stepped(state, gradients, len(log))
         return following
 
 

@@ -91,7 +91,7 @@ class MomentSums:
                 wanted[f"{name}.spread"] = Summed(triangle(count), images * _PRODUCT_SQUARE)
         return {**counted(self.most), **wanted} if phase == MEANS else wanted
 
-    def contribution(self, state: State, site: SiteImages) -> Arrays:
+    def contribution(self, state: State, site: SiteImages, _number: int, /) -> Arrays:
         """Compute the sums of a site."""
         draw = np.random.default_rng(self.recipe.seed)
         chosen = np.sort(draw.permutation(len(site.fit))[: self.recipe.most])

@@ -80,8 +80,8 @@ class SummedTraining(Protocol):
     def asked(self, state: State) -> Mapping[str, Summed]:
         """Return what is summed in the round of a state; empty when nothing remains."""
 
-    def contribution(self, state: State, site: SiteImages) -> Arrays:
-        """Compute what a site adds."""
+    def contribution(self, state: State, site: SiteImages, number: int, /) -> Arrays:
+        """Compute what a site adds in the round of a number, from 0."""
 
     def following(self, state: State, sums: Arrays) -> State:
         """Return the state that follows from the sums."""

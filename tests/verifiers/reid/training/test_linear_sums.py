@@ -61,7 +61,7 @@ def test_gradients_of_three_sites_train_the_classifier_of_all_images(table: Path
     state = training.start()
     while wanted := training.asked(state):
         sent = {name: value for name, value in state.items() if not name.startswith("server.")}
-        parts = [training.contribution(sent, site) for site in sites]
+        parts = [training.contribution(sent, site, 0) for site in sites]
         assert all(set(part) == set(wanted) for part in parts)
         assert all(
             (np.abs(part[name]) <= wanted[name].bound / SITES).all() for part in parts for name in wanted

@@ -56,7 +56,7 @@ def trained_by_sums(sites) -> tuple[Mapping[str, NDArray[np.float64]], object]:
     training = MomentSums(recipe(), Modality.RADIOGRAPH, 1_000_000)
     state = training.start()
     while wanted := training.asked(state):
-        parts = [training.contribution(state, site) for site in sites]
+        parts = [training.contribution(state, site, 0) for site in sites]
         assert all(set(part) == set(wanted) for part in parts)
         assert all(part[name].shape == wanted[name].shape for part in parts for name in wanted)
         assert all(
