@@ -58,6 +58,7 @@ class Coordinator:
     number: int = 0
     failure: MedsanitizeError | None = None
     finished: bool = False
+    stopped: bool = False
     confirmed: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _opened: float = field(default_factory=time.monotonic)
@@ -76,9 +77,9 @@ class Coordinator:
         self._open()
 
     def drive(self, progress: Progress, cancellation: Cancellation) -> None:
-        """Close stages and compute states until the job is done."""
+        """Close stages and compute states until the job is done, or the server ends."""
         progress.stage("rounds", None)
-        while not self.finished:
+        while not self.finished and not self.stopped:
             cancellation.check()
             stage = self._stage()
             if stage is not None and self._is_over(stage):

@@ -109,13 +109,16 @@ async def _serve(
             await _until_known(job, coordinator, cancellation)
     finally:
         stop.set()
+        # Where the address cannot be used, nobody would end the other thread.
+        coordinator.stopped = True
         await serving
 
 
 def _drive(job: Job, coordinator: Coordinator, progress: Progress, cancellation: Cancellation) -> None:
     try:
         coordinator.drive(progress, cancellation)
-        coordinator.save(job.output)
+        if coordinator.finished:
+            coordinator.save(job.output)
     except MedsanitizeError as error:
         coordinator.failure = error
 

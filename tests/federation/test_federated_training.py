@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -279,6 +280,16 @@ def test_keys_of_another_model_are_refused(more: str, why: str, federation: Fede
     job = load_job(federation.job)
     with pytest.raises(UsageError, match=why):
         invite(job, open_party(job.party))
+
+
+def test_a_port_that_is_taken_is_reported(federation: Federation) -> None:
+    port = int(re.findall(r"127\.0\.0\.1:(\d+)", federation.job.read_text())[0])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        with started(*server_of(federation)) as server:
+            told = json.loads(server.communicate(timeout=SECONDS)[0].splitlines()[-1])
+    assert told["exit_code"] == 5
+    assert "Choose another address or port" in told["message"]
 
 
 def test_a_recipe_that_needs_more_than_sums_is_refused(federation: Federation) -> None:
