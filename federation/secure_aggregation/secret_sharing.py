@@ -12,7 +12,9 @@ def split_secret(secret: bytes, threshold: int, members: int) -> list[bytes]:
     """Split a secret of 32 bytes; fewer than ``threshold`` of the shares tell nothing about it."""
     from Cryptodome.Protocol.SecretSharing import Shamir
 
-    halves = [Shamir.split(threshold, members, secret[place : place + _HALF]) for place in (0, _HALF)]
+    halves = [
+        Shamir.split(threshold, members, secret[place : place + _HALF], ssss=False) for place in (0, _HALF)
+    ]
     return [low + high for (_, low), (_, high) in zip(*halves, strict=True)]
 
 
@@ -24,4 +26,4 @@ def combined_secret(shares: Mapping[int, bytes]) -> bytes:
         [(position + 1, share[place : place + _HALF]) for position, share in sorted(shares.items())]
         for place in (0, _HALF)
     ]
-    return b"".join(Shamir.combine(part) for part in parts)
+    return b"".join(Shamir.combine(part, ssss=False) for part in parts)

@@ -71,9 +71,13 @@ class Coordinator:
 
     def resume(self) -> None:
         """Find the round that is open."""
-        if not (self.folder / _state_name(0)).exists():
+        kept = sorted(int(path.stem.split("-")[1]) for path in self.folder.glob("state-*.safetensors"))
+        if not kept:
             write_state(self.folder / _state_name(0), self.training.sums.start())
-        self.number = max(int(path.stem.split("-")[1]) for path in self.folder.glob("state-*.safetensors"))
+        # A kill may have left the round before, whose sum is part of the state.
+        for number in kept[:-1]:
+            self._forget(number)
+        self.number = kept[-1] if kept else 0
         self._open()
 
     def drive(self, progress: Progress, cancellation: Cancellation) -> None:
@@ -163,11 +167,14 @@ class Coordinator:
         following = self.training.following(before, self._sum(self.training.length(before)))
         write_state(self.folder / _state_name(self.number + 1), following)
         with self._lock:
-            over, self.number = self._round(), self.number + 1
+            self.number += 1
             self._open()
+        self._forget(self.number - 1)
+
+    def _forget(self, number: int) -> None:
         with storage_errors():
-            shutil.rmtree(over)
-            (self.folder / _state_name(self.number - 1)).unlink()
+            shutil.rmtree(self.folder / _round_name(number), ignore_errors=True)
+            (self.folder / _state_name(number)).unlink()
 
     def _sum(self, length: int) -> NDArray[np.uint64]:
         taken = self._closed("masked")
@@ -219,7 +226,7 @@ class Coordinator:
         return self._round() / f"{stage}.{name}"
 
     def _round(self) -> Path:
-        return self.folder / f"round-{self.number:04}"
+        return self.folder / _round_name(self.number)
 
 
 class _Complete(dict[str, bytes]):
@@ -229,6 +236,10 @@ class _Complete(dict[str, bytes]):
         raise IntegrityError(
             "A site sent an incomplete message", "Install the same version of the program everywhere"
         )
+
+
+def _round_name(number: int) -> str:
+    return f"round-{number:04}"
 
 
 def _state_name(number: int) -> str:

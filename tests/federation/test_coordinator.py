@@ -223,6 +223,32 @@ def test_a_server_that_is_killed_goes_on_with_the_same_stage(stage: str, tmp_pat
     assert sums_of(driven(running[1], turn)) == [1111.0, 1111.0]
 
 
+def test_a_server_that_is_killed_between_two_rounds_goes_on_with_the_second(tmp_path: Path) -> None:
+    invitation, partakers = federation(tmp_path, NAMES)
+    first, stop = opened(tmp_path, invitation, 60.0), Cancellation()
+    thread = threading.Thread(target=_drive, args=(first, stop), daemon=True)
+    thread.start()
+    before = (first.folder / "state-0000.safetensors").read_bytes()
+    until = time.monotonic() + SECONDS
+    while first.number == 0:
+        assert time.monotonic() < until
+        for one in partakers.values():
+            one.exchange(first)
+    stop.number = 9
+    thread.join()
+    # Killed before the state of the round before was removed.
+    (first.folder / "state-0000.safetensors").write_bytes(before)
+    second = opened(tmp_path, invitation, 60.0)
+    assert second.number == 1
+    assert [path.name for path in first.folder.glob("state-*")] == ["state-0001.safetensors"]
+
+    def turn() -> None:
+        for one in partakers.values():
+            one.exchange(second)
+
+    assert sums_of(driven(second, turn)) == [1111.0, 1111.0]
+
+
 @pytest.mark.parametrize("stage", SECURE)
 def test_a_site_that_returns_sends_the_same_vector_under_the_same_mask(stage: str, tmp_path: Path) -> None:
     invitation, partakers = federation(tmp_path, NAMES)

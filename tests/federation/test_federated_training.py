@@ -231,7 +231,7 @@ def test_a_patient_known_at_two_sites_is_used_at_the_first_only(federation: Fede
         ("recipe: moments-256", "recipe: [1]", "6:9"),
         ("patience: 120", "patience: 0", "10:11"),
         ("sites: [north-hospital, south-hospital, west-hospital]", "sites: [north-hospital]", "4:8"),
-        ("version: 1", "version: 1\nrounds: 3", "2:1"),
+        ("version: 1", "version: 1\nrounds: 3", "2:9"),
     ],
 )
 def test_a_job_names_line_and_column_of_what_is_wrong(
