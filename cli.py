@@ -44,6 +44,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "explain",
         "Explain a classifier's prediction for IMAGE with similar synthetic images.",
     ),
+    "federation": (
+        "federation",
+        "Train a model with other hospitals, who see neither images nor statistics of each other.",
+    ),
     "identities": ("identities", "Decide which patient IDs are one person."),
     "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
     "init": ("policy", "Write a commented policy to start from; an existing file is never overwritten."),

@@ -198,6 +198,12 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
 @click.option(
     "--wheels", type=FILE, help="Folder of wheels for --two-hospitals, for a machine without a connection."
 )
+@click.option(
+    "--federation",
+    is_flag=True,
+    help="Instead, train a retrieval model on phantoms of three hospitals under secure aggregation, each a"
+    " process of this machine, and compare it with the trainings of each alone and of all images together.",
+)
 @WORKERS
 def demo(
     folder: Path,
@@ -205,15 +211,20 @@ def demo(
     *,
     synthetic: bool,
     two_hospitals: bool,
+    federation: bool,
     wheels: Path | None,
     as_json: bool,
     log_json: bool,
 ) -> int:
     """Create a small synthetic hospital export with planted identifiers in FOLDER, and release it."""
-    if synthetic and two_hospitals:
+    if synthetic + two_hospitals + federation > 1:
         from medsanitize.errors import UsageError
 
-        raise UsageError("There are two demos to run", "Name --synthetic or --two-hospitals")
+        raise UsageError(
+            "There are several demos to run", "Name one of --synthetic, --two-hospitals and --federation"
+        )
+    if federation:
+        return _federation_demo(folder, as_json, log_json)
     if two_hospitals:
         return _two_hospitals_demo(folder, workers, wheels, as_json, log_json)
     if synthetic:
@@ -307,6 +318,17 @@ def _two_hospitals_demo(
     text = "\n".join(two_hospitals.result_lines(prepared, learned))
     print_result(as_json, {**facts, "exit_code": code}, text)
     return code
+
+
+def _federation_demo(folder: Path, as_json: bool, log_json: bool) -> int:
+    from medsanitize.pipeline.demo import federation
+
+    prepared = federation.prepare_federation(folder)
+    with long_running(log_json) as (progress, cancellation):
+        compared = federation.compare_trainings(prepared, progress, cancellation)
+    text = "\n".join(federation.compared_lines(compared))
+    print_result(as_json, federation.facts_of(compared), text)
+    return int(compared.told["exit_code"])
 
 
 @command("ledger", "medsanitize ledger policy.yaml --uids uids.csv --patients patients.csv")

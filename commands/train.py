@@ -33,9 +33,9 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--recipe",
             metavar="NAME",
-            help="moments (retrieval) and match (verification), the defaults; copies (verification, for"
-            " the privacy gate); frozen; paper (the default with a GPU and --weights), paper-224,"
-            " augmented-512 or tiny.",
+            help="moments (retrieval; moments-256 is smaller) and match (verification), the defaults;"
+            " copies (verification, for the privacy gate); frozen; paper (the default with a GPU and"
+            " --weights), paper-224, augmented-512 or tiny.",
         ),
         click.option(
             "--weights",

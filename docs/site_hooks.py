@@ -14,6 +14,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([^)]+)\)")
 _PAGES = {
     "benchmarks/README.md": "measurements.md",
     "benchmarks/results/deletions.md": "results/deletions.md",
+    "benchmarks/results/federation.md": "results/federation.md",
     "benchmarks/results/generators.md": "results/generators.md",
     "benchmarks/results/verifiers.md": "results/verifiers.md",
     "docs/generators.md": "../generators.md",

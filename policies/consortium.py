@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from medsanitize.errors import PolicyError, Problem
 from medsanitize.policies.base import Section, Slug
-from medsanitize.policies.load import place_in, policy_text
 from medsanitize.policies.partners import LISTEN, Agreement, Partners
-from medsanitize.policies.strict_yaml import Node, read_yaml
-from pydantic import Field, StringConstraints, ValidationError
+from medsanitize.policies.section_file import load_section
+from pydantic import Field, StringConstraints
 
 _INVALID: Final = "The file of the registry is invalid"
 _MANUAL: Final = "See the manual: Compare releases with another hospital"
@@ -58,26 +53,4 @@ def load_consortium(path: Path) -> Consortium:
     UsageError
         The file does not exist or cannot be read.
     """
-    tree, problems = read_yaml(policy_text(path))
-    if tree is None or problems:
-        raise PolicyError(_INVALID, tuple(problems))
-    data, base = tree.plain(), Path(os.path.abspath(path)).parent
-    for name in ("registry", "party"):
-        if isinstance(data.get(name), str):
-            data[name] = os.path.abspath(base / data[name])
-    try:
-        return Consortium.model_validate_json(json.dumps(data))
-    except ValidationError as errors:
-        raise PolicyError(_INVALID, tuple(_problems(errors, tree))) from None
-
-
-def _problems(errors: ValidationError, tree: Node) -> Iterator[Problem]:
-    for error in errors.errors(include_url=False, include_context=False, include_input=False):
-        # pydantic calls a list short whose items are invalid; they are reported themselves.
-        if error["type"] == "too_short" and errors.error_count() > 1:
-            continue
-        path = tuple(error["loc"])
-        dotted = ".".join(str(step + 1) if isinstance(step, int) else step for step in path)
-        said = {"missing": "is missing", "extra_forbidden": "is unknown"}
-        message = f"The key '{dotted}' {said.get(error['type'], 'has an invalid value')}"
-        yield Problem(*place_in(tree, path), message, _MANUAL)
+    return load_section(path, Consortium, ("registry", "party"), _INVALID, _MANUAL)

@@ -25,7 +25,10 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         *("models", "index"),
         *("evaluation", "training", "overlap", "linkage", "recovery"),
     ),
-    "federation": ("libraries", "parties", "messages", "psi", "private_overlap", "transport", "near", "ask"),
+    "federation": (
+        *("libraries", "parties", "messages", "secure_aggregation"),
+        *("psi", "private_overlap", "transport", "near", "ask", "training"),
+    ),
     "generators": ("phantoms", "diffusion", "privacy_gate", "quality", "export", "explain"),
     "pipeline": (
         *("runtime", "storage", "state", "engines", "stages", "synthesis"),

@@ -45,6 +45,14 @@ Answer = Callable[[bytes, Identity], bytes]
 Near = Callable[["web.WebSocketResponse", Identity], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of messages: how many a partner may send in a minute, and in how many seconds one must arrive."""
+
+    a_minute: int = _MESSAGES_A_MINUTE
+    read_seconds: float = _READ_SECONDS
+
+
 @dataclass(slots=True, repr=False)
 class _Serving:
     """State of the server: who may connect, what is in work, and when messages arrived."""
@@ -52,6 +60,7 @@ class _Serving:
     partners: Mapping[bytes, Identity]
     answer: Answer
     most_bytes: int
+    limits: Limits = field(default_factory=lambda: Limits(_MESSAGES_A_MINUTE, _READ_SECONDS))
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     arrived: dict[str, deque[float]] = field(default_factory=dict)
     reading: dict[asyncio.BaseTransport, asyncio.TimerHandle] = field(default_factory=dict)
@@ -70,7 +79,7 @@ class _Connection(asyncio.Protocol):
         self._serving.connections += 1
         if isinstance(transport, asyncio.Transport):
             # The library limits neither the time of headers nor the number of connections.
-            wait = _READ_SECONDS if self._serving.connections <= _CONNECTIONS else 0.0
+            wait = self._serving.limits.read_seconds if self._serving.connections <= _CONNECTIONS else 0.0
             timer = asyncio.get_running_loop().call_later(wait, transport.abort)
             self._serving.reading[transport] = timer
         self._requests.connection_made(transport)
@@ -104,6 +113,7 @@ async def serve(
     started: Callable[[int], None],
     stop: asyncio.Event,
     near: Near | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Serve until an event is set.
 
@@ -126,6 +136,8 @@ async def serve(
         Ends the server.
     near : callable, optional
         Holds a near comparison with a partner on a connection.
+    limits : Limits, optional
+        Of the messages of each partner.
 
     Raises
     ------
@@ -134,6 +146,8 @@ async def serve(
     """
     known = {one.certificate: one for one in partners.values()}
     serving = _Serving(known, answer, most_bytes)
+    if limits is not None:
+        serving.limits = limits
     runner = _runner_of(serving, near)
     await runner.setup()
     try:
@@ -244,7 +258,7 @@ def _is_within_rate(serving: _Serving, fingerprint: str) -> bool:
     times, now = serving.arrived.setdefault(fingerprint, deque()), time.monotonic()
     while times and times[0] < now - _MINUTE:
         times.popleft()
-    if len(times) >= _MESSAGES_A_MINUTE:
+    if len(times) >= serving.limits.a_minute:
         return False
     times.append(now)
     return True

@@ -136,7 +136,7 @@ def prepare_two_hospitals(folder: Path, *, patients: int = 40, shared: int = 3) 
 
     require_empty(folder)
     check_extra("party")
-    port = _free_port()
+    port = free_port()
     hospitals = []
     with storage_errors():
         for place, first in enumerate((0, patients - shared)):
@@ -297,7 +297,7 @@ def _trust(one: DemoHospital, other: DemoHospital) -> None:
     trust_partner(open_party(one.folder / "party"), file, read_identity(file).fingerprint)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port that is free now, so that policies can name it."""
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))

@@ -27,6 +27,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "pacs": ("dicomweb_client", "pynetdicom"),
     "party": ("aiohttp",),
     "ckks": ("tenseal",),
+    "federated": ("Cryptodome",),
     "ray": ("ray",),
     "spark": ("pyspark",),
     "stores": ("adlfs", "gcsfs", "s3fs"),
@@ -37,6 +38,7 @@ INCLUDED: Final = {
     "verify": ("wsi",),
     "generate": ("verify",),
     "dp": ("card", "generate"),
+    "federated": ("party", "verify"),
     # aiohttp is a client for stores, and the server of a party.
     "stores": ("party",),
 }

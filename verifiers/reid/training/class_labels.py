@@ -152,6 +152,18 @@ def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDatas
     UsageError
         If the splits cannot both show the classes.
     """
+    chosen = validating_images(images, seed)
+    fit, validation = images.part(np.flatnonzero(~chosen)), images.part(np.flatnonzero(chosen))
+    if len(np.unique(fit.classes)) < len(images.names) or len(np.unique(validation.classes)) < 2:
+        raise UsageError(
+            "The patients cannot be split so that both parts contain every class",
+            "Add patients, or merge classes that the same patients have",
+        )
+    return fit, validation
+
+
+def validating_images(images: ClassifiedDataset, seed: int) -> NDArray[np.bool_]:
+    """Choose the patients of `split_classes` that validate, and return whether each image is theirs."""
     numbers, place = np.unique(images.examples.patients, return_inverse=True)
     there = np.zeros((len(numbers), len(images.names)), np.bool_)
     there[place, images.classes] = True
@@ -162,11 +174,4 @@ def split_classes(images: ClassifiedDataset, seed: int) -> tuple[ClassifiedDatas
     for name in range(len(images.names)):
         group = draw.permutation(numbers[rarest == name])
         validating.append(group[: max(min(1, len(group) - 1), round(VALIDATION_SHARE * len(group)))])
-    chosen = np.isin(images.examples.patients, np.concatenate(validating))
-    fit, validation = images.part(np.flatnonzero(~chosen)), images.part(np.flatnonzero(chosen))
-    if len(np.unique(fit.classes)) < len(images.names) or len(np.unique(validation.classes)) < 2:
-        raise UsageError(
-            "The patients cannot be split so that both parts contain every class",
-            "Add patients, or merge classes that the same patients have",
-        )
-    return fit, validation
+    return np.isin(images.examples.patients, np.concatenate(validating))

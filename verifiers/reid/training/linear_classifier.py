@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from medsanitize.progress import Cancellation, Progress
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.load import CLASS_BIAS, CLASS_WEIGHT
 from medsanitize.verifiers.reid.models.pretrained import default_config, packaged_weights
 from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
@@ -82,12 +83,22 @@ def train_linear(
         Checked regularly.
     """
     modality = fit.examples.modality
-    config = default_config(modality)
     parts = [
         (part, packaged_features(part.examples, unfinished, progress, cancellation))
         for part in (fit, validation)
     ]
     learned, log = _learn(parts, recipe)
+    return classifier_of(learned, modality, recipe, log)
+
+
+def classifier_of(
+    learned: Mapping[str, Tensor],
+    modality: Modality,
+    recipe: LinearRecipe,
+    log: tuple[Mapping[str, float], ...],
+) -> TrainedModel:
+    """Return the network with a learned map, shift, classes and bias."""
+    config = default_config(modality)
     features = {f"features.{name}": value for name, value in packaged_weights(modality).items()}
     facts: dict[str, Any] = {
         **config.network, "name": "lite0-projected", "dimension": len(learned["map"])
@@ -156,10 +167,17 @@ def _judged(
     recipe: LinearRecipe,
 ) -> tuple[Tensor, float]:
     """Loss and balanced accuracy of a split."""
-    vectors = F.normalize(torch.from_numpy(features) @ state["map"].T + state["shift"])
-    logits = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
     wanted = torch.from_numpy(images.classes)
     weights = torch.from_numpy(images.weights()).float()[wanted]
-    losses = F.cross_entropy(logits, wanted, reduction="none")
-    right = (logits.detach().argmax(1) == wanted).float()
+    losses, right = losses_of(torch.from_numpy(features), wanted, state, recipe)
     return (losses * weights).mean(), float((right * weights).mean())
+
+
+def losses_of(
+    features: Tensor, wanted: Tensor, state: Mapping[str, Tensor], recipe: LinearRecipe
+) -> tuple[Tensor, Tensor]:
+    """Compute the loss of each image, and whether its class was predicted."""
+    vectors = F.normalize(features @ state["map"].T + state["shift"])
+    logits = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
+    losses = F.cross_entropy(logits, wanted, reduction="none")
+    return losses, (logits.detach().argmax(1) == wanted).to(losses.dtype)

@@ -114,6 +114,17 @@ Recipe = MomentsRecipe | MatchRecipe | CopyRecipe | FrozenRecipe | RetrievalReci
 _ONE_EACH = (1, 1, 1, 1)
 RETRIEVAL: dict[str, Recipe] = {
     "moments": MomentsRecipe(),
+    # For small images and little time: a few seconds of statistics instead of minutes.
+    "moments-256": MomentsRecipe(
+        "moments-256",
+        (256,),
+        groups=(2, 4),
+        kept=(24, 32),
+        regions=4,
+        products=256,
+        scrambled=1024,
+        coarse=64,
+    ),
     "frozen": FrozenRecipe(),
     "paper": RetrievalRecipe("paper", 1024),
     "paper-224": RetrievalRecipe("paper-224", 224),

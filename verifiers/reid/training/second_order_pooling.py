@@ -98,15 +98,7 @@ def train_moments(
         Checked regularly.
     """
     how = preprocessing_for(fit.modality, recipe.sizes[0])
-    facts: dict[str, Any] = {
-        "name": "lite0-moments", "sizes": list(recipe.sizes), "groups": list(recipe.groups),
-        "kept": list(recipe.kept), "regions": recipe.regions,
-        "products": recipe.products, "scrambled": recipe.scrambled, "coarse": recipe.coarse,
-    }  # fmt: skip
-    arguments = {name: value for name, value in facts.items() if name != "name"}
-    network = LiteMoments(**arguments).eval()
-    network.backbone.load_state_dict(imagenet_weights())
-    dimension = len(recipe.sizes) * (recipe.scrambled + len(recipe.groups) * recipe.coarse)
+    network, dimension = network_of(recipe), dimension_of(recipe)
     draw = np.random.default_rng(recipe.seed)
     chosen = fit.part(np.sort(draw.permutation(len(fit))[: recipe.most]))
     with torch.no_grad():
@@ -115,12 +107,34 @@ def train_moments(
     seen = vectors_of(network, dimension, validation, how, unfinished, progress, cancellation)
     found = mean_average_precision(seen, validation.patients)
     return TrainedModel(
-        network=facts,
+        network=facts_of(recipe),
         weights=network.state_dict(),
         dimension=dimension,
         preprocessing=how,
         log=({"epoch": 1, "loss": 1 - found, "map_at_r": found},),
     )
+
+
+def facts_of(recipe: MomentsRecipe) -> dict[str, Any]:
+    """Return the network of a recipe, as a configuration names it."""
+    return {
+        "name": "lite0-moments", "sizes": list(recipe.sizes), "groups": list(recipe.groups),
+        "kept": list(recipe.kept), "regions": recipe.regions,
+        "products": recipe.products, "scrambled": recipe.scrambled, "coarse": recipe.coarse,
+    }  # fmt: skip
+
+
+def dimension_of(recipe: MomentsRecipe) -> int:
+    """Return the length of an embedding."""
+    return len(recipe.sizes) * (recipe.scrambled + len(recipe.groups) * recipe.coarse)
+
+
+def network_of(recipe: MomentsRecipe) -> LiteMoments:
+    """Build the network of a recipe with its packaged weights, before anything is learned."""
+    arguments = {name: value for name, value in facts_of(recipe).items() if name != "name"}
+    network = LiteMoments(**arguments).eval()
+    network.backbone.load_state_dict(imagenet_weights())
+    return network
 
 
 def _learn_scale(
@@ -146,9 +160,14 @@ def _learn_scale(
 
 def learn_cells(cells: Cells, pooled: Tensor) -> None:
     """Learn mean and channel whitening from pooled feature maps, shape (n, channels, grid, grid)."""
-    mean = _smooth(pooled.mean(0))
+    mean = smoothed(pooled.mean(0))
     rows = (pooled - mean).permute(0, 2, 3, 1).flatten(0, 2).double()
-    values, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
+    set_cells(cells, mean, rows.T @ rows / len(rows))
+
+
+def set_cells(cells: Cells, mean: Tensor, covariance: Tensor) -> None:
+    """Set the mean, and the channel whitening that belongs to a covariance (float64)."""
+    values, directions = torch.linalg.eigh(covariance)
     kept = len(cells.whiten.weight)
     scale = values.clamp(min=float(values[-1]) * CHANNEL_FLOOR + 1e-12).rsqrt()
     cells.mean.copy_(mean)
@@ -157,20 +176,22 @@ def learn_cells(cells: Cells, pooled: Tensor) -> None:
 
 def learn_products(branch: Branch, pooled: Tensor) -> None:
     """Learn the mean of each region's products, and one whitening for all regions."""
-    channels = len(branch.cells.whiten.weight)
-    one, other = torch.triu_indices(channels, channels)
-    # The moments contain every product of two different channels twice.
-    twice = torch.where(one == other, 1.0, 2**0.5)
-    regions = len(branch.mean)
-    covariance = torch.zeros(len(one), len(one))
-    found = torch.stack([_products(branch, maps, one, other) * twice for maps in pooled])
+    found = torch.stack([products_of(branch, maps) for maps in pooled])
     mean = found.mean(0)
+    covariance = torch.zeros(found.shape[-1], found.shape[-1])
     for part in torch.split((found - mean).flatten(0, 1), 4096):
         covariance += part.T @ part
-    values, directions = torch.linalg.eigh(covariance.double() / (len(found) * regions))
+    set_products(branch, mean, covariance.double() / (len(found) * len(branch.mean)))
+
+
+def set_products(branch: Branch, mean: Tensor, covariance: Tensor) -> None:
+    """Set the mean of each region's products (float32), and the whitening of a covariance (float64)."""
+    channels = len(branch.cells.whiten.weight)
+    one, other = torch.triu_indices(channels, channels)
+    values, directions = torch.linalg.eigh(covariance)
     kept = min(branch.whiten.out_features, len(values))
     scale = values.clamp(min=float(values[-1]) * PRODUCT_FLOOR + 1e-12).rsqrt()
-    half = (directions * scale)[:, -kept:].T.float() * twice / 2
+    half = (directions * scale)[:, -kept:].T.float() * _twice(one, other) / 2
     weight = torch.zeros(kept, channels, channels)
     weight[:, one, other] += half
     weight[:, other, one] += half
@@ -189,6 +210,13 @@ def learn_coarse(coarse: Coarse, pooled: Tensor, whitening: float) -> None:
     rows = GridPool(pooled.shape[-1], COARSE)(pooled).flatten(1).double()
     mean = rows.mean(0)
     _, deviations, directions = torch.linalg.svd(rows - mean, full_matrices=False)
+    set_coarse(coarse, mean, deviations, directions, whitening)
+
+
+def set_coarse(
+    coarse: Coarse, mean: Tensor, deviations: Tensor, directions: Tensor, whitening: float
+) -> None:
+    """Set the principal directions (rows), in descending order of their deviations."""
     kept = min(coarse.project.out_features, int((deviations > 1e-6 * deviations[0]).sum()))
     weight = directions[:kept] / (deviations[:kept, None] / deviations[0]) ** whitening
     coarse.project.weight.zero_()
@@ -197,14 +225,23 @@ def learn_coarse(coarse: Coarse, pooled: Tensor, whitening: float) -> None:
     coarse.project.bias[:kept].copy_(-(weight @ mean).float())
 
 
-def _products(branch: Branch, maps: Tensor, one: Tensor, other: Tensor) -> Tensor:
+def products_of(branch: Branch, maps: Tensor) -> Tensor:
+    """Compute the products of channels in each region of an image, shape (regions, products).
+
+    The moments contain every product of two different channels twice, hence their weight.
+    """
     cells = branch.cells.whitened(maps[None])
     channels = cells.shape[1]
+    one, other = torch.triu_indices(channels, channels)
     moments: Tensor = branch.moments(cells)[0]
-    return moments.reshape(-1, channels, channels)[:, one, other]
+    return moments.reshape(-1, channels, channels)[:, one, other] * _twice(one, other)
 
 
-def _smooth(maps: Tensor) -> Tensor:
+def _twice(one: Tensor, other: Tensor) -> Tensor:
+    return torch.where(one == other, 1.0, 2**0.5)
+
+
+def smoothed(maps: Tensor) -> Tensor:
     """Smooth rows and columns by a Gaussian, repeating the edge."""
     reach = 3
     line = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * SMOOTH**2))

@@ -46,6 +46,7 @@ from medsanitize.verifiers.reid.training.training_dataset import (
     gather_images,
     split_patients,
 )
+from numpy.typing import NDArray
 
 # Every pair is scored: more images would cost time and hardly tighten the bounds.
 MOST_CALIBRATED = 4000
@@ -146,7 +147,7 @@ def train(
         if isinstance(recipe, FrozenRecipe | MomentsRecipe | MatchRecipe | CopyRecipe)
         else start_of(weights),
     }
-    documents = _documents(exported.config, recipe, training, learned, calibration)
+    documents = documents_of(exported.config, recipe, training, learned, calibration)
     digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
     # Only now: until the model is complete, a resume needs it.
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -162,6 +163,19 @@ def _calibrate(
     cancellation: Cancellation,
 ) -> Calibration:
     """Calibrate on the validation split with the exported model, on the CPU as it is used later."""
+    scores, patients = score_validation(exported, learned, validation, unfinished, progress, cancellation)
+    return sum_pairs(scores, np.unique(patients, return_inverse=True)[1]).calibration()
+
+
+def score_validation(
+    exported: ExportedModel,
+    learned: TrainedModel,
+    validation: TrainingDataset,
+    unfinished: Path,
+    progress: Progress,
+    cancellation: Cancellation,
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Score all pairs of validation images by the exported model; returns scores and patients."""
     # Embeds for a retrieval model as well, which has no scoring; a digest exists only once the folder is
     # written.
     model = GraphVerification(
@@ -177,7 +191,7 @@ def _calibrate(
     chosen = validation.part(_first_patients(validation.patients, MOST_CALIBRATED))
     progress.stage("calibrate", len(chosen))
 
-    def rows(places: range) -> np.ndarray[Any, np.dtype[np.float32]]:
+    def rows(places: range) -> NDArray[np.float32]:
         return model.embed([chosen.picture(place) for place in places])
 
     file = unfinished / f"{name_of(chosen, hashlib.sha256(exported.graph).hexdigest())}.rows"
@@ -187,7 +201,7 @@ def _calibrate(
         scores = verifier_scores(vectors, model, partial(_scored, progress, cancellation))
     else:
         scores = distance_scores(vectors)
-    return sum_pairs(scores, np.unique(chosen.patients, return_inverse=True)[1]).calibration()
+    return scores, chosen.patients
 
 
 def _scored(progress: Progress, cancellation: Cancellation, pairs: int) -> None:
@@ -195,9 +209,7 @@ def _scored(progress: Progress, cancellation: Cancellation, pairs: int) -> None:
     progress.advance(pairs)
 
 
-def _first_patients(
-    patients: np.ndarray[Any, np.dtype[np.int64]], most: int
-) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _first_patients(patients: NDArray[np.int64], most: int) -> NDArray[np.intp]:
     """Indices of all images of the first patients, up to ``most`` images."""
     numbers, counts = np.unique(patients, return_counts=True)
     # At least two patients, without whom there is no impostor pair.
@@ -221,13 +233,14 @@ def start_of(weights: str | None) -> str:
     return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
 
 
-def _documents(
+def documents_of(
     config: ModelConfig,
     recipe: Recipe,
     training: Mapping[str, Any],
     learned: TrainedModel,
     calibration: Calibration,
 ) -> dict[str, bytes]:
+    """Return the documents of a model: card, curves, log and calibration."""
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)
     return {
         CALIBRATION: (calibration.to_json() + "\n").encode(),

@@ -128,7 +128,7 @@ def train_classification(
         "recipe": asdict(recipe),
         "start": "packaged" if isinstance(recipe, LinearRecipe) else start_of(weights),
     }
-    documents = _documents(config, recipe, training, learned)
+    documents = classifier_documents(config, recipe, training, learned)
     exported = export(config, learned.weights)
     digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
     # Only now: until the model is complete, a resume needs it.
@@ -144,9 +144,10 @@ def _counts(fit: ClassifiedDataset, validation: ClassifiedDataset) -> dict[str, 
     }
 
 
-def _documents(
+def classifier_documents(
     config: ModelConfig, recipe: ClassRecipe, training: Mapping[str, Any], learned: TrainedModel
 ) -> dict[str, bytes]:
+    """Return the documents of a classifier: card, curves and log."""
     # The epoch whose weights were kept.
     best = min(learned.log, key=lambda entry: entry["validation_loss"])
     network = str(config.network["name"])

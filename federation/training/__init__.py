@@ -1,0 +1,1 @@
+"""Federated training: one server, several sites, and sums under secure aggregation."""
