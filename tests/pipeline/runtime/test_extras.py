@@ -37,6 +37,7 @@ IMPORT_NAMES = {
     "openslide-bin": "openslide_bin",
     "openslide-python": "openslide",
     "presidio-analyzer": "presidio_analyzer",
+    "pycryptodomex": "Cryptodome",
     "pytorch-metric-learning": "pytorch_metric_learning",
     "zxing-cpp": "zxingcpp",
 }
