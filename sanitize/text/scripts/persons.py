@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from medsanitize.policies.tables.script_words import fold_script, script_cues
+from medsanitize.policies.tables.vocabulary import cues as latin_cues
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.scripts.characters import has_script, script_of
 from medsanitize.sanitize.text.scripts.forms import (
@@ -313,6 +314,20 @@ def _capitalized(reading: TokenizedText, place: int) -> None:
     kept = script_cues()["institution"] | script_cues()["clinical"]
     if fold_script(word.text) in kept or word.text[1:2].isdigit():
         return
+    if _is_of_term(reading, place):
+        return
     before = reading.text[: word.start].rstrip()
     if place and before and not before.endswith(_SENTENCE):
         reading.cut.setdefault(place, "name")
+
+
+def _is_of_term(reading: TokenizedText, place: int) -> bool:
+    """Return whether a name follows the disease or method that is called by it: ``киста Бейкера``."""
+    if (
+        not place
+        or reading.words[place].folded not in latin_cues()["eponym"]
+        or reading.gap(place - 1) != " "
+    ):
+        return False
+    heads = latin_cues()["disease"] | latin_cues()["technique"] | latin_cues()["according"]
+    return reading.words[place - 1].folded in heads
