@@ -146,8 +146,12 @@ def _named(reading: TokenizedText) -> Iterator[tuple[int, int]]:
         while end < len(reading.words) and reading.words[end].folded in _PARTICLES and end - place <= 2:
             end += 1
         first = end
-        while end < len(reading.words) and _is_eponym(reading, end, tight=end > first, disease=disease):
+        while end < len(reading.words) and _is_named(reading, end, disease=disease):
+            if end > first and not _TIGHT.fullmatch(reading.gap(end - 1)):
+                break
             end += 1
+        if end > first and _is_listed_name(reading, end):
+            continue
         if end > first and all(reading.gap(gap) in (" ", "'", "’", "-") for gap in range(place, end - 1)):
             yield place, end
 
@@ -166,18 +170,16 @@ def _according(reading: TokenizedText) -> Iterator[tuple[int, int]]:
             continue
         if first >= len(words) or reading.gap(first - 1) not in (" ", ". "):
             continue
-        if not _is_eponym(reading, first, tight=False, disease=False):
-            end = first
-        else:
-            end = first + 1
-            while (
-                end < len(words)
-                and reading.gap(end - 1) == "-"
-                and _is_eponym(reading, end, tight=True, disease=False)
-            ):
-                end += 1
-        named = end < len(words) and words[end].titled and reading.gap(end - 1) in (" ", "-")
-        if end > first and not named and (classed or words[first].folded in cues()["scale"]):
+        end = first
+        while end < len(words) and _is_named(reading, end, disease=False):
+            if end > first and reading.gap(end - 1) != "-":
+                break
+            end += 1
+        if (
+            end > first
+            and not _is_listed_name(reading, end)
+            and (classed or words[first].folded in cues()["scale"])
+        ):
             yield first, end
 
 
@@ -301,14 +303,27 @@ def _is_eponym(reading: TokenizedText, place: int, *, tight: bool, disease: bool
     """Whether a word is a name of a term, and belongs to the next word."""
     if not 0 <= place < len(reading.words):
         return False
+    if place + 1 < len(reading.words) and reading.words[place].folded != "s":
+        gap = _TIGHT if tight else _NAME_GAP
+        if not gap.fullmatch(reading.gap(place)):
+            return False
+    return _is_named(reading, place, disease=disease)
+
+
+def _is_listed_name(reading: TokenizedText, place: int) -> bool:
+    """Whether the word behind a name is another name, after a comma or as its surname."""
+    if place >= len(reading.words):
+        return False
+    word = reading.words[place]
+    return word.kind in _NAMELIKE and not word.small and reading.gap(place - 1) in (" ", ", ", ",")
+
+
+def _is_named(reading: TokenizedText, place: int, *, disease: bool) -> bool:
+    """Whether a word is a name that terms have."""
     word = reading.words[place]
     if word.folded == "s" and place:
         return bool(re.fullmatch(r"['’`´]", reading.gap(place - 1)))
     if word.kind not in _UNSURE or (word.small and not reading.small):
-        return False
-    if place + 1 < len(reading.words) and not (
-        _TIGHT.fullmatch(reading.gap(place)) if tight else _NAME_GAP.fullmatch(reading.gap(place))
-    ):
         return False
     listed = any(word.folded in cues()[name] for name in _SECTIONS)
     return listed or (disease and _singular(word.folded) in eponyms())
