@@ -16,7 +16,7 @@ _UNITS = (
     "°|deg|degrees?|grad|grados?|degrés?|gradi|graus|grader|stopni|°c|c°|px|pixels?|dpi|lp|lp/mm|fr|french|f|gauge|ga|ch|"
     "packs?|py|packyears?|pyrs?|weeks?|wks?|wk|wochen|woche|ssw|semaines?|sa|settimane|semanas?|weken|tygodni|tygodnie|veckor|"
     "months?|mths?|mo|monate?|monaten|mois|mesi|mese|meses|mes|maanden|maand|miesięcy|miesiące|månader|days?|tage?n?|jours?|giorni|días?|dias?|dagen|dni|dagar|"
-    "years?|yrs?|yr|yo|y/o|jahre?n?|jährig|jähriger|jährige|ans|anni|años|anos|jaar|jarige|lat|lata|rok|år|årig|mån|mies|měs|týd|tyg|ay|hafta|gün|мес|нед|"
+    "years?|yrs?|yr|yo|y/o|jahre?n?|jährig|jähriger|jährige|ans|anni|años|anos|jaar|jarige|lat|lata|rok|år|årig|uma|mån|mies|měs|týd|tyg|ay|hafta|gün|мес|нед|"
     "views?|frames?|slices?|images?|imgs?|phases?|echoes|echos?|channels?|kanal|ebenen|ebene|schichten|bilder|aufnahmen|vues?|incidences?|coupes?|clichés?|"
     "images?|proyecciones|proyección|cortes|imágenes|incidências|proiezioni|immagini|strati|sezioni|opnamen|coupes|projekcje|projekcji|obrazów|warstw|snitt|bilder|"
     "leads?|ports?|stents?|vessels?|lesions?|nodules?|metastases|nodes|fragments?|pieces|passes|doses?|fractions?|cycles?|fx|times|mal|fois|veces|volte|vezes|keer|razy|gånger|"

@@ -217,6 +217,8 @@ def _scales(reading: TokenizedText) -> Iterator[tuple[int, int]]:
         while end < len(words) and _is_scale_word(reading, end):
             scale = scale or words[end].folded in cues()["technique"] or words[end].folded in _GRADED
             end += 1
+        # "Typ Parks II"
+        scale = scale or (place > 0 and words[place - 1].folded in _GRADED and word.titled)
         if not (scale or _is_graded_fracture(reading, end)):
             continue
         if end < len(words) and _SCALE_GAP.fullmatch(reading.gap(end - 1)) and _is_grade(reading, end):
