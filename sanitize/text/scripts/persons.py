@@ -42,10 +42,22 @@ _LONGEST_HANGUL_NAME: Final = 4
 _MOST_OF_INSTITUTION: Final = 6
 _GENERIC: Final = frozenset(
     "我 本 住 出 外 转 入 该 当 他 貴 同 病 在 到 我院 本院 대학 종합 개인 타 본 전문 "
-    "요양 동네 지역 다른 이 그 นี้ เดิม อื่น".split()
+    "요양 소아 교정 보존 구강 노인 동네 지역 다른 이 그 นี้ เดิม อื่น".split()
 )
 _LONG_SURNAMES: Final = frozenset("남궁 황보 제갈 사공 선우 서문 독고 동방".split())
-_KOREAN_KINDS: Final = ("병원", "의원", "대학교", "의료원", "보건소", "센터")
+_KOREAN_KINDS: Final = (
+    "병원",
+    "의원",
+    "대학교",
+    "의료원",
+    "보건소",
+    "센터",
+    "치과",
+    "요양원",
+    "어린이집",
+    "유치원",
+    "복지관",
+)
 
 
 def find_script_names(reading: TokenizedText) -> None:
