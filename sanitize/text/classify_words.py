@@ -177,6 +177,7 @@ def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
         named = named or (
             here > place + 1 and here - 1 in reading.cut and word.titled and _foreign(reading, here)
         )
+        named = named or (cue.folded in cues()["relation"] and _is_surname(reading, here))
         doubtful = word.kind is WordKind.DOUBTFUL and not (word.small and cue.folded in cues()["by"])
         if word.kind is WordKind.UNKNOWN and running and word.small and is_written_as_word(reading, here):
             return
@@ -184,6 +185,14 @@ def _after_cue(reading: TokenizedText, place: int, *, running: bool) -> None:
             return
         reading.cut.setdefault(here, "cue")
         here += 1
+
+
+def _is_surname(reading: TokenizedText, place: int) -> bool:
+    """Return whether a word with a capital follows a cut name: ``patient Thibault Quenouille``."""
+    word = reading.words[place]
+    written = word.titled and not (reading.capitals or reading.titles)
+    name = reading.cut.get(place - 1) == "cue" and reading.words[place - 1].titled
+    return written and name and reading.gap(place - 1) == " " and is_only_ordinary(word.folded)
 
 
 def _is_profession(reading: TokenizedText, place: int) -> bool:

@@ -221,7 +221,7 @@ def _of_places() -> list[re.Pattern[str]]:
     return [
         re.compile(pattern, re.IGNORECASE)
         for pattern in (
-            rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
+            rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?<!node )(?<!nodes )(?<!klieren )(?<!lymphknoten )(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
             rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
             # "Afd. C5": a ward, no vertebra.
             rf"(?<![^\W_])(?P<cut>(?:{ward})\.?[ :-]{{1,2}}(?-i:[A-Z]-?\d{{1,3}}[A-Z]?))(?![\w%])",

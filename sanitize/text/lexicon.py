@@ -120,8 +120,9 @@ def listed_kind(word: str) -> WordKind:
 
 
 def _is_acronym(word: str, folded: str) -> bool:
-    """Return whether a word is an abbreviation of medicine, written in capitals."""
-    return word.isupper() and folded in vocabulary.cues()["acronym"]
+    """Return whether a word is an abbreviation of medicine, written with capitals: ``FEVI``, ``PgR``."""
+    capitals = word.isupper() or (word[0].isupper() and word[1:] != word[1:].lower())
+    return capitals and folded in vocabulary.cues()["acronym"]
 
 
 def _script_kind(word: str) -> WordKind:

@@ -16,7 +16,7 @@ _UNITS = (
     "°|deg|degrees?|grad|grados?|degrés?|gradi|graus|grader|stopni|°c|c°|px|pixels?|dpi|lp|lp/mm|fr|french|f|gauge|ga|ch|"
     "packs?|py|packyears?|pyrs?|weeks?|wks?|wk|wochen|woche|ssw|semaines?|sa|settimane|semanas?|weken|tygodni|tygodnie|veckor|"
     "months?|mths?|mo|monate?|monaten|mois|mesi|mese|meses|mes|maanden|maand|miesięcy|miesiące|månader|days?|tage?n?|jours?|giorni|días?|dias?|dagen|dni|dagar|"
-    "years?|yrs?|yr|yo|y/o|jahre?n?|jährig|jähriger|jährige|ans|anni|años|anos|jaar|jarige|lat|lata|rok|år|årig|"
+    "years?|yrs?|yr|yo|y/o|jahre?n?|jährig|jähriger|jährige|ans|anni|años|anos|jaar|jarige|lat|lata|rok|år|årig|uma|mån|mies|měs|týd|tyg|ay|hafta|gün|мес|нед|"
     "views?|frames?|slices?|images?|imgs?|phases?|echoes|echos?|channels?|kanal|ebenen|ebene|schichten|bilder|aufnahmen|vues?|incidences?|coupes?|clichés?|"
     "images?|proyecciones|proyección|cortes|imágenes|incidências|proiezioni|immagini|strati|sezioni|opnamen|coupes|projekcje|projekcji|obrazów|warstw|snitt|bilder|"
     "leads?|ports?|stents?|vessels?|lesions?|nodules?|metastases|nodes|fragments?|pieces|passes|doses?|fractions?|cycles?|fx|times|mal|fois|veces|volte|vezes|keer|razy|gånger|"
@@ -27,7 +27,7 @@ _UNIT = "|".join(re.escape(unit) for unit in sorted(set(_UNITS), key=lambda unit
 _NUMBER = r"\d{1,5}(?:[.,]\d{1,4})?"
 _TECHNICAL = (
     "te|tr|ti|ta|fa|etl|fov|nex|nsa|bw|bandwidth|b|bval|bvalue|b-value|kv|kvp|ma|mas|wl|ww|w|l|c|window|level|mi|tis|tib|tic|fr|fps|gain|gn|dr|matrix|slice|slices|thk|"
-    "thickness|gap|phase|phases|frame|frames|snr|dose|ctdi|ctdivol|dlp|dap|suv|suvmax|hu|adc|ef|lvef|psa|crea|creatinine|kreatinin|créatinine|creatinina|"
+    "thickness|gap|phase|phases|frame|frames|snr|dose|ctdi|ctdivol|dlp|dap|suv|suvmax|hu|adc|ef|lvef|fe|fevi|feve|fevg|ef lk|фв|crp|nt-probnp|bnp|tsh|cea|ldh|hb|d-dimer|d-dimere|troponin|lipase|lipasi|amylase|ferritin|bilirubin|ggt|alat|asat|krea|срб|ттг|пса|psa|crea|creatinine|kreatinin|créatinine|creatinina|"
     "egfr|gfr|bmi|bp|rr|ta|hr|fc|pulse|puls|spo2|temp|sense|grappa|ipat|accel|acc factor|factor|kernel|filter|delay|pitch|increment|inc|collimation|angle|gantry|tilt|field|energy|"
     "mono|ei|di|sid|sod|exposure|index|s|exi|table|speed|flow|rate|width|depth|dep|freq|power|pwr|persist|pers|wf|prf|map|dg|frq|zoom|scale|grade|grad|stage|stadium|stade|estadio|"
     "stadio|score|type|typ|class|level|bosniak|birads|bi-rads|bi rads|lirads|li-rads|pirads|pi-rads|tirads|lung-rads|gleason|fazekas|pfirrmann|kellgren|salter|harris|weber|ao|asa|nyha|"

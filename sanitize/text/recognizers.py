@@ -35,6 +35,11 @@ class PatternMatch:
 _PREFIX = re.compile(r"(?<![^\W_])((?:MRN|PID|ID|Nr|No)[.:\s]{1,3})?(?<![^\W_])([A-Z]{1,3})([-/. ])$")
 _SUFFIX = re.compile(r"[-/][A-Z]{1,2}(?![^\W_])")
 _LONGEST_PREFIX = 10
+# "Wohnhaft Am Mühlgraben 3": the label has a capital as the street has.
+_ADDRESS_LABEL = re.compile(
+    r"(?:wohnhaft|anschrift|adress[ea]?|adres|address|woont|woonachtig|lives|domicili[éoa]e?|domiciliad[oa]|residente|zamieszkał[ya]|mieszka|bosatt|bydliště|bytem|morada)\.?[ ]+",
+    re.IGNORECASE,
+)
 _BEHIND_POSTCODE = re.compile(r"(?<=\d{4}),\s+")
 # HIPAA 164.514(b)(2)(i)(C): ages over 89 identify; 90 may be written only as a category.
 _OLD = r"(?:9\d|1[0-4]\d)"
@@ -75,7 +80,7 @@ _ID = (
 # S21-1234, C2019-447, M19/4471, 21-S-1234, 21:S1234: specimens are numbered by kind and year; not "L40/400", a window.
 _YEAR = r"(?:[0-2]\d|(?:19|20)\d{2})"
 _SPECIMEN = (
-    rf"(?<![^\W_])(?P<cut>(?:[A-Z]{{1,3}}-?{_YEAR}(?:[-:]\d{{3,7}}|[./]\d{{4,7}})|[A-Z] {_YEAR}-\d{{4,7}})(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)(?!\s?(?:mm|cm|ms|kV|HU|mA|%))"
+    rf"(?<![^\W_])(?P<cut>(?:[A-Z]{{1,3}}-?{_YEAR}(?:[-:]\d{{3,7}}|[./]\d{{4,7}})|[A-Z] {_YEAR}-\d{{4,7}}|[A-Z]{{1,3}}/(?:{_YEAR}/\d{{3,7}}|\d{{3,7}}/{_YEAR}))(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)(?!\s?(?:mm|cm|ms|kV|HU|mA|%))"
     rf"|(?<!\w)(?<!\d[.,])(?P<cut2>{_YEAR}[-:/][A-Z]{{1,3}}[-:/]?\d{{3,7}}(?:[-/.:][A-Z]?\d{{1,3}}[A-Z]?)?)(?![\w]|[.,]\d)"
 )
 _NUMBERED = r"(?<![^\W_])(?:no|nr|n°|nº|#)[.:\s]{0,3}(?P<cut>[A-Z]{0,4}[-/ ]?\d{3,}[\w/-]{0,20})"
@@ -189,7 +194,8 @@ def find_patterns(text: str) -> Iterator[PatternMatch]:
         for match in pattern.finditer(text):
             span = _span(rule, match)
             if rule == "address":
-                yield PatternMatch(span.start, _town_ends(text, span), rule)
+                label = _ADDRESS_LABEL.match(text, span.start, span.end)
+                yield PatternMatch(label.end() if label else span.start, _town_ends(text, span), rule)
             else:
                 yield extend_to_words(text, span) if rule in ("number", "phone") else span
     yield from (PatternMatch(start, end, "institution") for start, end in find_context_names(text))

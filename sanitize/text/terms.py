@@ -72,7 +72,7 @@ def keep_terms(reading: TokenizedText) -> None:
         return
     _keep_small(reading)
     kept: set[int] = set()
-    terms = (_listed, _named, _scales, _pairs, _operations)
+    terms = (_listed, _named, _according, _signs, _scales, _pairs, _operations)
     for start, end in (span for find in terms for span in find(reading)):
         # Behind a name that a term has, no person begins: "Hodgkin lymphoma, Deauville 3".
         if start - 1 in kept or not _is_person(reading, start):
@@ -89,11 +89,24 @@ def _keep_small(reading: TokenizedText) -> None:
     if reading.small:
         return
     for place, word in enumerate(reading.words):
-        if word.kind is not WordKind.UNKNOWN or not word.small or word.folded not in small_words():
+        if word.kind not in (WordKind.UNKNOWN, WordKind.DOUBTFUL) or not word.small:
+            continue
+        known = word.kind is WordKind.UNKNOWN and word.folded in small_words()
+        if not (known or _is_shortened(reading, place)):
             continue
         before = reading.words[place - 1].folded if place else ""
         if not any(before in cues()[name] for name in _ANNOUNCING):
             reading.words[place] = replace(word, kind=WordKind.SAFE)
+
+
+def _is_shortened(reading: TokenizedText, place: int) -> bool:
+    """Whether a word is an abbreviation before a full stop, or behind a kept word at the end of a phrase."""
+    word = reading.words[place]
+    if word.folded not in cues()["small abbreviation"]:
+        return False
+    after = reading.text[word.end : word.end + 1]
+    phrase = bool(place) and reading.gap(place - 1) == " " and reading.stays(place - 1)
+    return after == "." or (phrase and after in ("", ",", ";", ":", ")"))
 
 
 def _listed(reading: TokenizedText) -> Iterator[tuple[int, int]]:
@@ -133,10 +146,64 @@ def _named(reading: TokenizedText) -> Iterator[tuple[int, int]]:
         while end < len(reading.words) and reading.words[end].folded in _PARTICLES and end - place <= 2:
             end += 1
         first = end
-        while end < len(reading.words) and _is_eponym(reading, end, tight=end > first, disease=disease):
+        while end < len(reading.words) and _is_named(reading, end, disease=disease):
+            if end > first and not _TIGHT.fullmatch(reading.gap(end - 1)):
+                break
             end += 1
+        if end > first and _is_listed_name(reading, end):
+            continue
         if end > first and all(reading.gap(gap) in (" ", "'", "’", "-") for gap in range(place, end - 1)):
             yield place, end
+
+
+def _according(reading: TokenizedText) -> Iterator[tuple[int, int]]:
+    """Yield names of methods and classes behind a word such as ``according``: ``nach Gruen``."""
+    words = reading.words
+    for place, word in enumerate(words):
+        if not place or not reading.stays(place - 1) or place + 1 >= len(words):
+            continue
+        first = place + 1
+        if word.folded == "according" and words[first].folded == "to":
+            first += 1
+        classed = _is_classed(reading, place - 1)
+        if word.folded not in cues()["according"] and not (classed and word.folded in _PARTICLES):
+            continue
+        if first >= len(words) or reading.gap(first - 1) not in (" ", ". "):
+            continue
+        end = first
+        while end < len(words) and _is_named(reading, end, disease=False):
+            if end > first and reading.gap(end - 1) != "-":
+                break
+            end += 1
+        if (
+            end > first
+            and not _is_listed_name(reading, end)
+            and (classed or words[first].folded in cues()["scale"])
+        ):
+            yield first, end
+
+
+def _is_classed(reading: TokenizedText, place: int) -> bool:
+    """Whether a word, or the one before its number, is a class, a part or a method: ``zone 7``."""
+    word = reading.words[place]
+    if word.kind is WordKind.NUMBER or _ROMAN.fullmatch(word.text):
+        place -= 1
+    if place < 0:
+        return False
+    before = reading.words[place].folded
+    return before in _GRADED or before in cues()["technique"] or before in cues()["eponym head"]
+
+
+def _signs(reading: TokenizedText) -> Iterator[tuple[int, int]]:
+    """Yield names of signs before their outcome: ``Murphy negativo``, but not ``Murphy positive for flu``."""
+    words = reading.words
+    for place in range(len(words) - 1):
+        named = words[place].folded in cues()["sign"] and words[place].titled
+        outcome = words[place + 1].folded in cues()["sign outcome"] and words[place + 1].small
+        if not (named and outcome and reading.gap(place) == " "):
+            continue
+        if place + 2 >= len(words) or words[place + 2].folded not in ("for", "on", "in"):
+            yield place, place + 1
 
 
 def _scales(reading: TokenizedText) -> Iterator[tuple[int, int]]:
@@ -150,6 +217,8 @@ def _scales(reading: TokenizedText) -> Iterator[tuple[int, int]]:
         while end < len(words) and _is_scale_word(reading, end):
             scale = scale or words[end].folded in cues()["technique"] or words[end].folded in _GRADED
             end += 1
+        # "Typ Parks II"
+        scale = scale or (place > 0 and words[place - 1].folded in _GRADED and word.titled)
         if not (scale or _is_graded_fracture(reading, end)):
             continue
         if end < len(words) and _SCALE_GAP.fullmatch(reading.gap(end - 1)) and _is_grade(reading, end):
@@ -236,14 +305,27 @@ def _is_eponym(reading: TokenizedText, place: int, *, tight: bool, disease: bool
     """Whether a word is a name of a term, and belongs to the next word."""
     if not 0 <= place < len(reading.words):
         return False
+    if place + 1 < len(reading.words) and reading.words[place].folded != "s":
+        gap = _TIGHT if tight else _NAME_GAP
+        if not gap.fullmatch(reading.gap(place)):
+            return False
+    return _is_named(reading, place, disease=disease)
+
+
+def _is_listed_name(reading: TokenizedText, place: int) -> bool:
+    """Whether the word behind a name is another name, after a comma or as its surname."""
+    if place >= len(reading.words):
+        return False
+    word = reading.words[place]
+    return word.kind in _NAMELIKE and not word.small and reading.gap(place - 1) in (" ", ", ", ",")
+
+
+def _is_named(reading: TokenizedText, place: int, *, disease: bool) -> bool:
+    """Whether a word is a name that terms have."""
     word = reading.words[place]
     if word.folded == "s" and place:
         return bool(re.fullmatch(r"['’`´]", reading.gap(place - 1)))
     if word.kind not in _UNSURE or (word.small and not reading.small):
-        return False
-    if place + 1 < len(reading.words) and not (
-        _TIGHT.fullmatch(reading.gap(place)) if tight else _NAME_GAP.fullmatch(reading.gap(place))
-    ):
         return False
     listed = any(word.folded in cues()[name] for name in _SECTIONS)
     return listed or (disease and _singular(word.folded) in eponyms())

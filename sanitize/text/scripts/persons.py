@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from medsanitize.policies.tables.script_words import fold_script, script_cues
+from medsanitize.policies.tables.vocabulary import cues as latin_cues
 from medsanitize.sanitize.text.lexicon import WordKind
 from medsanitize.sanitize.text.scripts.characters import has_script, script_of
 from medsanitize.sanitize.text.scripts.forms import (
@@ -41,10 +42,22 @@ _LONGEST_HANGUL_NAME: Final = 4
 _MOST_OF_INSTITUTION: Final = 6
 _GENERIC: Final = frozenset(
     "我 本 住 出 外 转 入 该 当 他 貴 同 病 在 到 我院 本院 대학 종합 개인 타 본 전문 "
-    "요양 동네 지역 다른 이 그 นี้ เดิม อื่น".split()
+    "요양 소아 교정 보존 구강 노인 동네 지역 다른 이 그 นี้ เดิม อื่น".split()
 )
 _LONG_SURNAMES: Final = frozenset("남궁 황보 제갈 사공 선우 서문 독고 동방".split())
-_KOREAN_KINDS: Final = ("병원", "의원", "대학교", "의료원", "보건소", "센터")
+_KOREAN_KINDS: Final = (
+    "병원",
+    "의원",
+    "대학교",
+    "의료원",
+    "보건소",
+    "센터",
+    "치과",
+    "요양원",
+    "어린이집",
+    "유치원",
+    "복지관",
+)
 
 
 def find_script_names(reading: TokenizedText) -> None:
@@ -313,6 +326,20 @@ def _capitalized(reading: TokenizedText, place: int) -> None:
     kept = script_cues()["institution"] | script_cues()["clinical"]
     if fold_script(word.text) in kept or word.text[1:2].isdigit():
         return
+    if _is_of_term(reading, place):
+        return
     before = reading.text[: word.start].rstrip()
     if place and before and not before.endswith(_SENTENCE):
         reading.cut.setdefault(place, "name")
+
+
+def _is_of_term(reading: TokenizedText, place: int) -> bool:
+    """Return whether a name follows the disease or method that is called by it: ``киста Бейкера``."""
+    if (
+        not place
+        or reading.words[place].folded not in latin_cues()["eponym"]
+        or reading.gap(place - 1) != " "
+    ):
+        return False
+    heads = latin_cues()["disease"] | latin_cues()["technique"] | latin_cues()["according"]
+    return reading.words[place - 1].folded in heads

@@ -44,7 +44,7 @@ def test_names_in_lists_and_beside_relations_are_cut(text: str, left: str) -> No
         ("住夕阳红养老院，吸入性肺炎", "吸入性肺炎"),
         ("Приёмное отделение, бокс 6: боль в груди", "Приёмное отделение, бокс: боль в груди"),
         ("Cama 312-A, planta 3ª, control de sonda", "planta, control de sonda"),
-        ("Woont Kerkstraat 112-II, 9712 AB Groningen, gevallen", "gevallen"),
+        ("Woont Kerkstraat 112-II, 9712 AB Groningen, gevallen", "Woont, gevallen"),
         ("kein Vorhofflimmern, befundet am 4. d. M. von Wiesengrund", "kein Vorhofflimmern, befundet am von"),
     ],
 )
