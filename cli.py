@@ -14,7 +14,7 @@ from medsanitize.offline import use_temporary_folder
 
 # Module of each command in `commands`, and the first sentence of its help.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "attack": ("attack", "Run privacy attacks against a release, or against schemes that share embeddings."),
+    "attack": ("attack", "Run privacy attacks against a release, models, or schemes that share embeddings."),
     "audit": (
         "release",
         "Audit a release with an independent reader: search it for identifiers and unexpected data.",

@@ -107,3 +107,9 @@ def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
 def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
     """Print a result on stdout, as one JSON object or as text."""
     click.echo(json.dumps({"type": "result", **facts}) if as_json else text)
+
+
+def aligned(table: list[tuple[str, ...]]) -> list[str]:
+    """Format rows of a table with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
