@@ -43,8 +43,7 @@ NEED_AN_EXTRA = (
     "verifiers.reid.membership.shadow_models",
     "verifiers.reid.models.networks",
     "verifiers.reid.models.onnx_export",
-    "verifiers.reid.inversion.gradient_matching",
-    "verifiers.reid.inversion.training_step",
+    "verifiers.reid.inversion",
     "verifiers.reid.training",
 )
 # The interface of generators for other packages, which does not need the networks.

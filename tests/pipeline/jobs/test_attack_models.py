@@ -22,7 +22,7 @@ def call(*arguments: object) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_chests(tmp_path_factory.mktemp("cohort") / "c", range(60), visits=(2, 2), size=64)
+    return write_chests(tmp_path_factory.mktemp("cohort") / "c", range(40), visits=(2, 2), size=64)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_gradients_are_attacked_in_every_setting(table: Path, tmp_path: Path) ->
         ("unprotected", 3, 1), ("aggregated", 3, 1), ("clipped", 3, 1),
     ]  # fmt: skip
     assert [one["ssim"]["images"] for one in told["settings"]] == [4, 4, 4, 3, 6, 3]
-    assert (told["genuine"]["images"], told["patients"]) == (6, 60)
+    assert (told["genuine"]["images"], told["patients"]) == (6, 40)
     assert json.loads((output / "report.json").read_text())["settings"] == told["settings"]
     assert stat.S_IMODE(output.stat().st_mode) == 0o700
     assert {stat.S_IMODE(one.stat().st_mode) for one in output.iterdir()} == {0o600}
@@ -79,7 +79,7 @@ def test_steps_with_differential_privacy_state_their_noise(table: Path) -> None:
     facts = told["settings"][-1]
     assert [one["setting"] for one in told["settings"]] == ["unprotected", "clipped", "private"]
     assert 0 < facts["privacy"]["spent"]["pld"] <= 8
-    assert facts["privacy"]["patients"] == 60
+    assert facts["privacy"]["patients"] == 40
 
 
 def test_membership_is_attacked_with_bounds(single: Path, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_membership_is_attacked_with_bounds(single: Path, tmp_path: Path) -> Non
 def test_embeddings_are_decoded(table: Path, tmp_path: Path) -> None:
     output = tmp_path / "private"
     code, told = call("decoder", *on(table), "--epochs", 1, "--output", output)
-    assert (code, told["patients"], told["trained_on"], told["dimension"]) == (0, 20, 80, 8192)
-    assert told["chance"] == pytest.approx(1 / 20)
+    assert (code, told["patients"], told["trained_on"], told["dimension"]) == (0, 13, 54, 8192)
+    assert told["chance"] == pytest.approx(1 / 13)
     assert told["genuine"]["found"] >= told["decoded"]["found"]
     assert {one.name for one in output.iterdir()} == {"report.json", "decoded.png"}
 
