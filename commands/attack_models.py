@@ -155,7 +155,9 @@ def gradients(
 
 
 def _gradient_lines(result: GradientAttack) -> list[str]:
-    table = [("setting", "batch", "images", "SSIM", "other patients", "their mean", "above", "re-identified")]
+    table: list[tuple[str, ...]] = [
+        ("setting", "batch", "images", "SSIM", "other patients", "their mean", "above", "re-identified")
+    ]
     for one in result.settings:
         alike, found = one.resemblance, one.reidentified
         table.append(
@@ -255,7 +257,9 @@ def membership(
 
 
 def _membership_lines(result: MembershipAttack) -> list[str]:
-    table = [("model", "AUC", "members found at 0.1 %", "at 1 %", "above", "accuracy: members", "others")]
+    table: list[tuple[str, ...]] = [
+        ("model", "AUC", "members found at 0.1 %", "at 1 %", "above", "accuracy: members", "others")
+    ]
     for one in result.models:
         found, (low, high) = one.membership, one.membership.auc_interval
         table.append(
@@ -355,7 +359,7 @@ def decoder(
 def _decoder_lines(result: DecoderAttack) -> list[str]:
     alike = result.resemblance
     known = "phantoms" if result.known == "phantoms" else "other patients"
-    table = [("", "patient found", "95 % interval")]
+    table: list[tuple[str, ...]] = [("", "patient found", "95 % interval")]
     for name, one in (("reconstruction", result.decoded), ("original, same size", result.genuine)):
         interval = f"{100 * one.lower:.1f} to {100 * one.upper:.1f} %"
         table.append((name, f"{one.found} of {one.images} ({100 * one.share:.1f} %)", interval))

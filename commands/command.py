@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +109,7 @@ def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
     click.echo(json.dumps({"type": "result", **facts}) if as_json else text)
 
 
-def aligned(table: list[tuple[str, ...]]) -> list[str]:
+def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
     """Format rows of a table with columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]

@@ -216,12 +216,12 @@ def _attacked(
     numbers = np.unique(people)
     # The attacked model first; its patients are drawn apart from those of the references.
     chosen = np.concatenate([halves(numbers, 1, _SEED), halves(numbers, references, _SEED + 1)])
-    likelihoods, right = [], np.empty(0)
-    for likelihood, correct in shadow_likelihoods(every, chosen, learner):
+    judged = []
+    for one in shadow_likelihoods(every, chosen, learner):
         cancellation.check()
         progress.advance(1)
-        right = right if likelihoods else correct
-        likelihoods.append(likelihood)
+        judged.append(one)
+    likelihoods, right = [likelihood for likelihood, _ in judged], judged[0][1]
     scores = patient_scores(likelihoods[0], np.stack(likelihoods[1:]), chosen[1:])
     own = np.isin(people, numbers[chosen[0]])
     return AttackedModel(

@@ -85,7 +85,7 @@ def train_decoder(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     draw = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
-        for rows in torch.randperm(len(inputs), generator=draw).split(_BATCH):
+        for rows in torch.split(torch.randperm(len(inputs), generator=draw), _BATCH):
             loss = F.l1_loss(network(inputs[rows]), wanted[rows])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
