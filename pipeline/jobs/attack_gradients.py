@@ -172,10 +172,10 @@ def run_gradient_attack(
         progress.stage(f"attack {setting}, batch {batch}", None)
         plan = steps.plan(batch) if setting == "private" else None
         attacked = list(steps.attack(setting, batch, plan))
-        found.append(_judge(attacked, squares, cohort, gallery, setting, batch, plan))
+        originals, best = _paired(attacked, squares)
+        found.append(_judge(attacked, best, squares, cohort, gallery, setting, batch, plan))
         if request.output is not None:
-            originals, made = squares.pixels[attacked[0][0]], attacked[0][1]
-            write_pairs(request.output / f"{setting}-{batch}.png", originals, made)
+            write_pairs(request.output / f"{setting}-{batch}.png", originals, best)
     result = GradientAttack(
         cohort="phantoms" if request.table.images is None else "images",
         recipe=recipe.name,
@@ -360,8 +360,21 @@ def _gallery(request: GradientAttackRequest, squares: Squares, cohort: _Cohort) 
     return _Gallery(model, squares, vectors, squares.patients[rest])
 
 
+def _paired(
+    attacked: Sequence[tuple[NDArray[np.intp], NDArray[np.float32]]], squares: Squares
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """All originals, and the best-matched reconstruction of each."""
+    import numpy as np
+    from medsanitize.generators.quality.reconstructions import matched
+
+    originals = [squares.pixels[places] for places, _ in attacked]
+    best = [made[matched(one, made)[0]] for one, (_, made) in zip(originals, attacked, strict=True)]
+    return np.concatenate(originals), np.concatenate(best)
+
+
 def _judge(
     attacked: Sequence[tuple[NDArray[np.intp], NDArray[np.float32]]],
+    best: NDArray[np.float32],
     squares: Squares,
     cohort: _Cohort,
     gallery: _Gallery,
@@ -370,11 +383,10 @@ def _judge(
     plan: PrivacyPlan | None,
 ) -> SettingResult:
     import numpy as np
-    from medsanitize.generators.quality.reconstructions import matched, resemblance
+    from medsanitize.generators.quality.reconstructions import resemblance
 
     steps = [(squares.pixels[places], made) for places, made in attacked]
     alike = resemblance(steps, squares.pixels[cohort.others])
-    best = np.concatenate([made[matched(originals, made)[0]] for originals, made in steps])
     patients = squares.patients[np.concatenate([places for places, _ in attacked])]
     facts = None if plan is None else plan.facts()
     return SettingResult(setting, batch, len(steps), alike, gallery.search(best, patients), facts)
