@@ -19,7 +19,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Ask another hospital about IMAGES without showing them: their class, or whether it knows the"
         " patients.",
     ),
-    "attack": ("attack", "Run privacy attacks against a release, or against schemes that share embeddings."),
+    "attack": ("attack", "Run privacy attacks against a release, models, or schemes that share embeddings."),
     "audit": (
         "release",
         "Audit a release with an independent reader: search it for identifiers and unexpected data.",

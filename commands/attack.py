@@ -1,4 +1,4 @@
-"""The command attack: privacy attacks on releases."""
+"""The command attack: privacy attacks on releases, models and embeddings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.attack_models import decoder, gradients, membership
+from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 from medsanitize.commands.options import COLUMN, KIND, columns_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def attack() -> None:
-    """Run privacy attacks against a release, or against schemes that share embeddings."""
+    """Run privacy attacks against a release, models, or schemes that share embeddings."""
+
+
+for one in (gradients, membership, decoder):
+    attack.add_command(one)
 
 
 @command("linkage", "medsanitize attack linkage release --background other --output internal", group=attack)
@@ -165,13 +170,12 @@ def _attack_lines(result: EmbeddingAttack) -> list[str]:
         claim = f"({claims.index(one.claim) + 1})"
         known, error = str(one.known), f"{one.relative_error:.2g}"
         table.append((one.scheme, one.attacker, known, share, interval, chance, error, claim))
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         f"{result.embeddings:,} embeddings of {images}, {result.dimension} numbers each, at {result.parties}"
         f" parties ({result.model}). The attacker has {result.others:,} of other patients.",
         "An embedding is recovered if the true one is the nearest to the estimate. Error: relative, median.",
         "",
-        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in table),
+        *aligned(table),
         "",
         *(f"({place}) {claim}" for place, claim in enumerate(claims, 1)),
     ]

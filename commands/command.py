@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,3 +107,9 @@ def long_running(log_json: bool) -> Iterator[tuple[Progress, Cancellation]]:
 def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
     """Print a result on stdout, as one JSON object or as text."""
     click.echo(json.dumps({"type": "result", **facts}) if as_json else text)
+
+
+def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
+    """Format rows of a table with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]

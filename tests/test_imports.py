@@ -23,7 +23,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "verifiers.reid": (
         *("images", "labels", "alterations", "calibration", "exchangeability", "cohort_normalization"),
         *("models", "index"),
-        *("evaluation", "training", "overlap", "linkage", "recovery"),
+        *("evaluation", "training", "overlap", "linkage", "recovery", "inversion", "membership"),
     ),
     "federation": (
         *("libraries", "parties", "messages", "secure_aggregation"),
@@ -43,8 +43,10 @@ NEED_AN_EXTRA = (
     "pipeline.storage.gcs",
     "pipeline.storage.gcs_upload",
     "pipeline.storage.upload",
+    "verifiers.reid.membership.shadow_models",
     "verifiers.reid.models.networks",
     "verifiers.reid.models.onnx_export",
+    "verifiers.reid.inversion",
     "verifiers.reid.training",
 )
 # The interface of generators for other packages, which does not need the networks.

@@ -6,7 +6,7 @@ not separate remain similar; cross entropy then adapts it to the classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def train_linear(
         (part, packaged_features(part.examples, unfinished, progress, cancellation))
         for part in (fit, validation)
     ]
-    learned, log = _learn(parts, recipe)
+    learned, log = learn_classes(parts, recipe)
     return classifier_of(learned, modality, recipe, log)
 
 
@@ -114,9 +114,25 @@ def classifier_of(
     )
 
 
-def _learn(
-    parts: list[tuple[ClassifiedDataset, NDArray[np.float32]]], recipe: LinearRecipe
+def learn_classes(
+    parts: Sequence[tuple[ClassifiedDataset, NDArray[np.float32]]], recipe: LinearRecipe
 ) -> tuple[dict[str, Tensor], tuple[Mapping[str, float], ...]]:
+    """Learn the map and the classes, and keep the epoch with the lowest validation loss.
+
+    Parameters
+    ----------
+    parts : sequence of (ClassifiedDataset, array of float32 of shape (n, d))
+        Training and validation split with their features.
+    recipe : LinearRecipe
+        Hyperparameters.
+
+    Returns
+    -------
+    dict of str to Tensor
+        ``map``, ``shift``, ``classes`` and ``bias``.
+    tuple of mappings
+        One entry per epoch.
+    """
     weight, shift = half_whitened(parts[0][1], recipe.dimension, recipe.whitening)
     count = len(parts[0][0].names)
     state = {
@@ -160,6 +176,13 @@ def _learn(
     return best, tuple(log)
 
 
+def class_logits(features: Tensor, state: Mapping[str, Tensor], recipe: LinearRecipe) -> Tensor:
+    """Compute the logits of the classes, (n, classes), from features and what `learn_classes` returns."""
+    vectors = F.normalize(features @ state["map"].T + state["shift"])
+    logits: Tensor = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
+    return logits
+
+
 def _judged(
     images: ClassifiedDataset,
     features: NDArray[np.float32],
@@ -177,7 +200,6 @@ def losses_of(
     features: Tensor, wanted: Tensor, state: Mapping[str, Tensor], recipe: LinearRecipe
 ) -> tuple[Tensor, Tensor]:
     """Compute the loss of each image, and whether its class was predicted."""
-    vectors = F.normalize(features @ state["map"].T + state["shift"])
-    logits = recipe.sharpness * vectors @ state["classes"].T + state["bias"]
+    logits = class_logits(features, state, recipe)
     losses = F.cross_entropy(logits, wanted, reduction="none")
     return losses, (logits.detach().argmax(1) == wanted).to(losses.dtype)

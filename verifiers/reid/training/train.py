@@ -67,12 +67,15 @@ class TrainingResult:
         Number of rows that were not used, by reason.
     log
         One entry per epoch.
+    privacy
+        Statement of differential privacy, from ``PrivacyPlan.facts``; None without.
     """
 
     digest: str
     counts: Mapping[str, int]
     excluded: Mapping[str, int]
     log: tuple[Mapping[str, float], ...]
+    privacy: Mapping[str, Any] | None = None
 
 
 def train(

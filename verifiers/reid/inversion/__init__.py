@@ -1,0 +1,1 @@
+"""Attacks that turn what a training shares, gradients or embeddings, back into images."""

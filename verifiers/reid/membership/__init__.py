@@ -1,0 +1,1 @@
+"""Membership inference: whether a patient's images trained a model."""
