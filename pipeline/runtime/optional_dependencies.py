@@ -125,7 +125,7 @@ _PURPOSES: Final = {
 
 
 def check_extra(
-    extra: Literal["verify", "generate", "dp", "pacs", "party", "spark", "stores", "wsi"],
+    extra: Literal["verify", "generate", "dp", "federated", "pacs", "party", "spark", "stores", "wsi"],
 ) -> None:
     """Check that the libraries of a command are installed, without importing them.
 
