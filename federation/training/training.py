@@ -120,11 +120,10 @@ class FederatedTraining:
         }
 
     def _exported(self, learned: TrainedModel) -> ExportedModel:
-        from medsanitize.verifiers.reid.images.kinds import kind_named
         from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
         from medsanitize.verifiers.reid.models.save import export
 
-        modality = kind_named(str(self.invitation.terms["kind"]))
+        modality = modality_of(self.invitation.terms)
         kind = ModelKind(str(self.invitation.terms["model"]))
         facts = dict(learned.network)
         config = ModelConfig(
@@ -209,6 +208,22 @@ def recipe_of(terms: Mapping[str, Any]) -> Any:
     return replace(RETRIEVAL[str(terms["recipe"])], seed=int(terms["seed"]))
 
 
+def modality_of(terms: Mapping[str, Any]) -> Modality:
+    """Return the kind of the images of a job.
+
+    Raises
+    ------
+    UsageError
+        If the kind is unknown.
+    """
+    from medsanitize.verifiers.reid.images.kinds import kind_named
+
+    modality = kind_named(str(terms["kind"]))
+    if modality is None:
+        raise UsageError("The job names no kind of images", "Write for example kind: radiograph")
+    return modality
+
+
 def class_names(terms: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the classes of a job; none if it trains no classifier."""
     return tuple(str(name) for name in (terms["classes"] or {"names": ()})["names"])
@@ -222,12 +237,11 @@ def training_of(invitation: Invitation, folder: Path | None = None) -> Federated
     UsageError
         The recipe needs more than sums, or the kind of the images is unknown.
     """
-    from medsanitize.verifiers.reid.images.kinds import kind_named
     from medsanitize.verifiers.reid.training.linear_sums import LinearSums
     from medsanitize.verifiers.reid.training.moment_sums import MomentSums
 
     terms = invitation.terms
-    recipe, modality, most = recipe_of(terms), kind_named(str(terms["kind"])), int(terms["most_images"])
+    recipe, modality, most = recipe_of(terms), modality_of(terms), int(terms["most_images"])
     if terms["privacy"] is not None:
         return FederatedTraining(invitation, _private(invitation, recipe, modality, folder))
     if terms["model"] == "classification":

@@ -119,6 +119,7 @@ _PURPOSES: Final = {
     "generate": "Making images",
     "card": "A dataset card",
     "dp": "Training with differential privacy",
+    "federated": "Training with other hospitals",
     "pacs": "Sending to a PACS",
     "party": "Answering partners",
     "pixels": "Searching images for burned-in text",
@@ -129,7 +130,9 @@ _PURPOSES: Final = {
 
 
 def check_extra(
-    extra: Literal["card", "verify", "generate", "dp", "pacs", "party", "pixels", "spark", "stores", "wsi"],
+    extra: Literal[
+        "card", "dp", "federated", "generate", "pacs", "party", "pixels", "spark", "stores", "verify", "wsi"
+    ],
 ) -> None:
     """Check that the libraries of a command are installed, without importing them.
 

@@ -64,7 +64,7 @@ def calibration_of(sums: Arrays, lowest: float, highest: float) -> Calibration:
     UsageError
         If no site has a patient with two images, or none has two patients.
     """
-    values = lowest + np.arange(_BINS + 1) * ((highest - lowest) / _BINS)
+    values = np.linspace(lowest, highest, _BINS + 1, dtype=np.float64)
     counts = {name: np.rint(sums[f"scores.{name}"]).astype(np.int64) for name in _NAMES}
     if not counts["genuine"].any() or not counts["pairs"].any():
         raise UsageError("The validation patients of the sites have no pairs of images", "Add patients")

@@ -200,7 +200,8 @@ def _statistics(state: State, name: str, branch: Branch, pooled: Tensor) -> dict
 
 def _on_coarse_grid(maps: Tensor) -> Tensor:
     pool = GridPool(maps.shape[-1], COARSE).double()
-    return pool(maps).flatten(1)
+    pooled: Tensor = pool(maps)
+    return pooled.flatten(1)
 
 
 def _set_covariances(
