@@ -22,6 +22,11 @@ _TAIL = 0.5
 _OUTLIERS = 8
 # Smaller images (pixels) cannot contain legible text.
 _LEAST_SIDE = 8
+# Step of a channel that is seen as an edge, part of it up to which the gray values show none, and least
+# number of pixels of such edges.
+_COLOR_STEP, _HIDDEN, _FEWEST = 24, 4, 30
+# Number of axes of color that are looked along.
+_AXES = 2
 # Faint text: distance from the background in 1/255 of the range, and least part of background pixels.
 _STEPS = 3.0
 _MOSTLY = 0.5
@@ -100,6 +105,54 @@ def stored_gray(
         return values
     colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
     return _mixed(colors).astype(np.float32)
+
+
+def hidden_colors(
+    samples: Samples, geometry: Geometry, model: str, palette: Palette | None
+) -> list[NDArray[np.float32]]:
+    """Return further planes of values, in which letters are seen that have the gray value of their ground.
+
+    Parameters
+    ----------
+    samples, geometry, model, palette
+        As for `render_frame`.
+
+    Returns
+    -------
+    list of arrays of float32, shape (rows, columns)
+        Colors along the axes in which they differ most where the gray values do not; empty for gray frames,
+        and if gray values show every edge.
+    """
+    if samples.ndim == 2 and palette is None:
+        return []
+    colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
+    if min(colors.shape[:2]) < _LEAST_SIDE:
+        return []
+    planes: list[NDArray[np.float32]] = []
+    shown = _mixed(colors)
+    for _ in range(_AXES):
+        differences = _hidden_steps(colors, shown)
+        if len(differences) < _FEWEST:
+            break
+        # What differs in gray only is no color.
+        differences -= differences.mean(axis=1, keepdims=True)
+        axis = np.linalg.eigh(differences.T @ differences)[1][:, -1].astype(np.float32)
+        planes.append(np.asarray(colors @ axis, np.float32))
+        # What this plane shows is not looked for again.
+        shown = np.asarray(np.clip(planes[-1] - planes[-1].min(), 0, 255), np.uint8)
+    return planes
+
+
+def _hidden_steps(colors: Picture, shown: Picture) -> NDArray[np.float64]:
+    """Steps of color, shape (number, 3), across which the gray values are the same."""
+    import cv2
+
+    found = []
+    for near, far in ((np.s_[:, :-2], np.s_[:, 2:]), (np.s_[:-2], np.s_[2:])):
+        steps = cv2.absdiff(colors[far], colors[near]).max(axis=2)
+        hidden = (steps >= _COLOR_STEP) & (cv2.absdiff(shown[far], shown[near]) <= _COLOR_STEP // _HIDDEN)
+        found.append(colors[far][hidden].astype(np.float64) - colors[near][hidden])
+    return np.concatenate(found)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:

@@ -59,7 +59,7 @@ def unread_areas(
             break
         acquitted = whole
         lines = unread_lines(values, chances, acquitted)
-        found = merge_areas(area for line in lines for area in _areas(line, shape))
+        found = merge_areas(area for line in lines for area in areas_of_line(line, shape))
     return found
 
 
@@ -109,8 +109,15 @@ def _is_cut(box: TextBox, blanked: Sequence[Area]) -> bool:
     return any(covered_fraction(bounds, area) > _TOUCHED for area in blanked)
 
 
-def _areas(line: StrokeLine, shape: tuple[int, int]) -> Iterator[Area]:
-    """Areas with a margin: one for a horizontal or vertical line, else several that follow the line."""
+def areas_of_line(line: StrokeLine, shape: tuple[int, ...]) -> Iterator[Area]:
+    """Yield areas with a margin: one for a horizontal or vertical line, else several that follow it.
+
+    Parameters
+    ----------
+    line : StrokeLine
+    shape : tuple of int
+        Rows and columns of the frame.
+    """
     letters = np.array((*line.letters, *line.doubtful))
     left, top = letters[:, :2].min(axis=0).tolist()
     right, bottom = letters[:, 2:].max(axis=0).tolist()
