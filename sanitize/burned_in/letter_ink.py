@@ -78,7 +78,7 @@ def _is_dotted(thin: Picture, inside: Mask) -> bool:
     if dots.sum() < _DOTS or 2 * areas[dots].sum() < areas[1:].sum():
         return False
     bright = np.zeros(count)
-    np.maximum.at(bright, labels.ravel(), thin.ravel())
+    np.maximum.at(bright, np.asarray(labels, np.int64).ravel(), thin.ravel())
     measured = ((areas[dots], _ALIKE[0]), (bright[dots], _ALIKE[1]))
     return all(float(one.std()) <= most * float(one.mean()) for one, most in measured)
 
