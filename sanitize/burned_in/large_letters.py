@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.strokes import StrokeLine
+from medsanitize.sanitize.burned_in.strokes import StrokeLine, text_pieces
 from medsanitize.sanitize.burned_in.text_map import text_chances
-from medsanitize.sanitize.burned_in.unread import areas_of_line, unread_lines
+from medsanitize.sanitize.burned_in.unread import areas_of_line, is_read, unread_lines
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from medsanitize.sanitize.formats.ground import mask_of
 from numpy.typing import NDArray
@@ -47,7 +47,9 @@ def large_unread_areas(
     if small is None:
         return ()
     chances = text_chances(small, _AGAIN)
-    lines = unread_lines(small, chances, [_smaller(box) for box in harmless])
+    pieces = list(text_pieces(chances))
+    acquitted = [box for box in map(_smaller, harmless) if is_read(box, pieces)]
+    lines = unread_lines(small, chances, acquitted)
     if not lines:
         return ()
     known = mask_of(blanked, (values.shape[0], values.shape[1]))

@@ -49,7 +49,7 @@ def unread_areas(
     """
     shape = values.shape[0], values.shape[1]
     pieces = list(text_pieces(chances))
-    acquitted = [box for box in harmless if _is_read(box, pieces)]
+    acquitted = [box for box in harmless if is_read(box, pieces)]
     found: tuple[Area, ...] = ()
     # A line that is blanked may cut the one beside it.
     for turn in range(_ROUNDS):
@@ -81,8 +81,15 @@ def unread_lines(
     return find_lines(values, rest)
 
 
-def _is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
-    """Whether a line has as many letters as its length and the text found in it need."""
+def is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
+    """Return whether a line has as many letters as its length and the text found in it need.
+
+    Parameters
+    ----------
+    box : TextBox
+    pieces : sequence of TextPiece
+        Text found in the frame.
+    """
     around, letters = _grown(box), sum(map(str.isalnum, box.text))
     length = max(box.right - box.left, box.bottom - box.top)
     needed = max(1.0, _READ * length / max(box.height, 1))

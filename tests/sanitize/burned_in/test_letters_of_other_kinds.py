@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.clean import clean_frames
 from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions
 from medsanitize.sanitize.burned_in.image_frames import ImageFrames
@@ -49,6 +50,14 @@ def test_letters_of_hundreds_of_pixels_are_found(size: int) -> None:
     values = np.where(mask, 230.0, np.linspace(40, 120, 1300)[None]).astype(np.float32)
 
     assert covers(large_unread_areas(values, ()), mask)
+
+
+def test_a_reading_of_one_large_letter_does_not_acquit_the_word() -> None:
+    mask = letters("Kowal", 260, (600, 1300), (30, 20))
+    values = np.where(mask, 230, 40).astype(np.float32)
+    read = TextBox(30, 60, 190, 300, "K", 0.95)
+
+    assert covers(large_unread_areas(values, [read]), mask)
 
 
 def test_soft_bodies_are_no_large_letters() -> None:
