@@ -444,8 +444,8 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
     )
     if count > _DOTS and side < _SMALL:
         # Letters of dots, whose gaps are about as wide as the dots.
-        near = np.ones((2 * int(side) + 1, 2 * int(side) + 1), np.uint8)
-        ink = np.asarray(cv2.morphologyEx(ink.astype(np.uint8), cv2.MORPH_CLOSE, near)) > 0
+        window = np.ones((2 * int(side) + 1, 2 * int(side) + 1), np.uint8)
+        ink = np.asarray(cv2.morphologyEx(ink.astype(np.uint8), cv2.MORPH_CLOSE, window)) > 0
         count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     touching = np.bincount(labels[inside], minlength=count)
     for label in range(1, count):
