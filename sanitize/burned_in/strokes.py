@@ -60,9 +60,8 @@ _INK, _AROUND = 0.35, 0.5
 _FARTHEST = 12
 # Least pixels of a letter; least part of a cell that letters cover, else the cell counts as a letter itself.
 _DOT, _COVERED = 3, 0.25
-# Pieces of ink, smaller than `_SMALL`, from which letters are made of dots, and part of the ink in dots of
-# one size.
-_DOTS, _DOTTED = 24, 0.8
+# Pieces of ink, smaller than `_SMALL`, from which letters are made of dots.
+_DOTS = 24
 # Sides of letters in letter sizes: longer ink is a joined word or a border.
 _JOINED = 1.5
 
@@ -452,16 +451,6 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
         x, y, width, height, size = (int(value) for value in stats[label])
         if size >= _DOT and 2 * touching[label] >= size:
             yield x, y, x + width, y + height
-
-
-def _dot_side(stats: NDArray[np.int32]) -> int:
-    """Side of the dots of which ink consists, in pixels; 0 if its pieces vary, as those of noise do."""
-    from cv2 import CC_STAT_AREA, CC_STAT_HEIGHT, CC_STAT_WIDTH
-
-    side = float(np.median(stats[:, CC_STAT_WIDTH : CC_STAT_HEIGHT + 1].max(axis=1)))
-    areas = stats[:, CC_STAT_AREA].astype(np.float64)
-    alike = np.abs(np.log2(areas / np.median(areas))) <= 1
-    return int(side) if 1 < side < _SMALL and areas[alike].sum() >= _DOTTED * areas.sum() else 0
 
 
 def _bare_cells(piece: TextPiece, letters: list[Area]) -> Iterator[Area]:
