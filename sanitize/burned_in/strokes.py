@@ -60,8 +60,11 @@ _INK, _AROUND = 0.35, 0.5
 _FARTHEST = 12
 # Least pixels of a letter; least part of a cell that letters cover, else the cell counts as a letter itself.
 _DOT, _COVERED = 3, 0.25
-# Pieces of ink, smaller than `_SMALL`, from which letters are made of dots.
-_DOTS = 24
+# Dots, smaller than `_SMALL`, of which letters are made: how many, least part of the ink in dots of about one
+# area and of dots that are as far from the next one as most are, and by what part that distance varies.
+_DOTS, _ALIKE, _REGULAR, _PITCH = 24, 0.7, 0.7, 0.25
+# Most dots whose distances are measured.
+_MOST_DOTS = 256
 # Sides of letters in letter sizes: longer ink is a joined word or a border.
 _JOINED = 1.5
 
@@ -436,21 +439,43 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
     bright = float(((values - values.mean()) ** 3).mean()) >= 0
     ink = ((contrast if bright else -contrast) >= _INK) & near
     count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
-    side = (
-        float(np.median(stats[1:, cv2.CC_STAT_WIDTH : cv2.CC_STAT_HEIGHT + 1].max(axis=1)))
-        if count > 1
-        else 0
-    )
-    if count > _DOTS and side < _SMALL:
+    side = _dot_side(stats[1:])
+    if side:
         # Letters of dots, whose gaps are about as wide as the dots.
-        window = np.ones((2 * int(side) + 1, 2 * int(side) + 1), np.uint8)
-        ink = np.asarray(cv2.morphologyEx(ink.astype(np.uint8), cv2.MORPH_CLOSE, window)) > 0
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+        window = np.ones((2 * side + 1, 2 * side + 1), np.uint8)
+        joined = cv2.morphologyEx(ink.astype(np.uint8), cv2.MORPH_CLOSE, window)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     touching = np.bincount(labels[inside], minlength=count)
     for label in range(1, count):
         x, y, width, height, size = (int(value) for value in stats[label])
         if size >= _DOT and 2 * touching[label] >= size:
             yield x, y, x + width, y + height
+
+
+def _dot_side(pieces: NDArray[np.int32]) -> int:
+    """Side of the dots that make up ink, in pixels; 0 if sizes or distances vary, as those of noise do."""
+    from cv2 import CC_STAT_AREA, CC_STAT_HEIGHT, CC_STAT_LEFT, CC_STAT_TOP, CC_STAT_WIDTH
+
+    longer = pieces[:, CC_STAT_WIDTH : CC_STAT_HEIGHT + 1].max(axis=1)
+    if len(pieces) <= _DOTS or np.median(longer) >= _SMALL:
+        return 0
+    areas = pieces[:, CC_STAT_AREA].astype(np.float64)
+    alike = np.abs(np.log2(areas / np.median(areas))) <= 1
+    if areas[alike].sum() < _ALIKE * areas.sum():
+        return 0
+    sides = pieces[:, CC_STAT_WIDTH : CC_STAT_HEIGHT + 1]
+    far = _to_next(pieces[:, CC_STAT_LEFT : CC_STAT_TOP + 1] + sides / 2)
+    pitch = float(np.median(far))
+    regular = float((np.abs(far - pitch) <= _PITCH * pitch).mean())
+    return int(np.median(longer)) if regular >= _REGULAR else 0
+
+
+def _to_next(centers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distances of some dots, chosen evenly, from the dot next to each."""
+    chosen = centers[:: -(-len(centers) // _MOST_DOTS)]
+    away = np.hypot(*(chosen[:, None, at] - centers[None, :, at] for at in (0, 1)))
+    away[away == 0] = inf
+    return np.asarray(away.min(axis=1))
 
 
 def _bare_cells(piece: TextPiece, letters: list[Area]) -> Iterator[Area]:

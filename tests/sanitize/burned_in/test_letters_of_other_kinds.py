@@ -83,6 +83,19 @@ def test_letters_of_separate_dots_are_found(pitch: int, ground: int, ink: int) -
     assert covers(unread_areas(values, text_chances(values), (), ()), mask)
 
 
+@pytest.mark.parametrize("deviation", [8, 16])
+def test_noise_beside_letters_is_not_joined(deviation: float) -> None:
+    mask = letters("Kowalska 51", 60, (260, 500), (24, 90))
+    noise = np.random.default_rng(1).normal(0, deviation, mask.shape)
+    values = (np.where(mask, 200, 90) + noise).astype(np.float32)
+
+    areas = unread_areas(values, text_chances(values), (), ())
+
+    assert covers(areas, mask)
+    rows, columns = np.nonzero(mask)
+    assert mask_of(areas, mask.shape).sum() < 1.5 * np.ptp(rows) * np.ptp(columns)
+
+
 def test_letters_with_wide_spaces_are_found() -> None:
     mask = np.zeros((160, 460), bool)
     for number, letter in enumerate("KOWALSKA"):
