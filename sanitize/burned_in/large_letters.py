@@ -23,8 +23,11 @@ _REDUCED, _SMALLEST = 8, 32
 _AGAIN = (1, 2)
 # Of the outline of drawn ink, least part with a sharp step, and how high (part of the contrast) a step is.
 _SHARP, _STEP = 0.6, 0.5
-# Least drawn letters of a line, and the part of a letter that is blanked from which it is known.
-_FEWEST, _COVERED = 2, 0.8
+# Least drawn letters of a line, the part of a letter that is blanked from which it is known, and that from which
+# the line is known in part.
+_FEWEST, _COVERED, _TOUCHED = 2, 0.8, 0.2
+# Largest shorter side of a letter of a known line, in sizes of its letters.
+_ALIKE = 1.5
 # Percentiles of the values of ground and ink.
 _ENDS = (5, 95)
 
@@ -66,9 +69,18 @@ def _areas(line: StrokeLine, values: Values, known: Mask, shape: tuple[int, ...]
     drawn = [one for one in line.letters if _is_drawn(one, values)]
     if len(drawn) < max(_FEWEST, len(line.letters) / 2):
         return
-    left = tuple(one for one in drawn if known[_whole(one)].mean() < _COVERED)
+    blanked = [float(known[_whole(one)].mean()) for one in drawn]
+    left = tuple(one for one, part in zip(drawn, blanked, strict=True) if part < _COVERED)
+    if max(blanked) > _TOUCHED:
+        # Beside letters that were found before, only ink of their size is one that was missed.
+        left = tuple(one for one in left if _shorter_side(one) <= _ALIKE * line.size)
     if left:
         yield from areas_of_line(replace(line, letters=left, doubtful=()), shape)
+
+
+def _shorter_side(area: Area) -> int:
+    left, top, right, bottom = area
+    return min(right - left, bottom - top)
 
 
 def _whole(area: Area) -> tuple[slice, slice]:
