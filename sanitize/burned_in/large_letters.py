@@ -23,8 +23,8 @@ _REDUCED, _SMALLEST = 8, 32
 _AGAIN = (1, 2)
 # Of the outline of drawn ink, least part with a sharp step, and how high (part of the contrast) a step is.
 _SHARP, _STEP = 0.6, 0.5
-# Least drawn letters of a line, the part of a letter that is blanked from which it is known, and that from which
-# the line is known in part.
+# Least drawn letters of a line, the part of a letter that is blanked from which it is known, and that from
+# which the line is known in part.
 _FEWEST, _COVERED, _TOUCHED = 2, 0.8, 0.2
 # Largest shorter side of a letter of a known line, in sizes of its letters.
 _ALIKE = 1.5

@@ -129,30 +129,28 @@ def hidden_colors(
     if min(colors.shape[:2]) < _LEAST_SIDE:
         return []
     planes: list[NDArray[np.float32]] = []
-    shown = _mixed(colors)
-    for _ in range(_AXES):
-        differences = _hidden_steps(colors, shown)
-        if len(differences) < _FEWEST:
-            break
-        # What differs in gray only is no color.
-        differences -= differences.mean(axis=1, keepdims=True)
+    differences = _hidden_steps(colors)
+    while len(planes) < _AXES and len(differences) >= _FEWEST:
         axis = np.linalg.eigh(differences.T @ differences)[1][:, -1].astype(np.float32)
         planes.append(np.asarray(colors @ axis, np.float32))
         # What this plane shows is not looked for again.
-        shown = np.asarray(np.clip(planes[-1] - planes[-1].min(), 0, 255), np.uint8)
+        differences = differences[np.abs(differences @ axis) <= _COLOR_STEP // _HIDDEN]
     return planes
 
 
-def _hidden_steps(colors: Picture, shown: Picture) -> NDArray[np.float64]:
-    """Steps of color, shape (number, 3), across which the gray values are the same."""
+def _hidden_steps(colors: Picture) -> NDArray[np.float32]:
+    """Steps of color, without their gray part, shape (number, 3), across which the gray values are the same."""
     import cv2
 
     found = []
     for near, far in ((np.s_[:, :-2], np.s_[:, 2:]), (np.s_[:-2], np.s_[2:])):
-        steps = cv2.absdiff(colors[far], colors[near]).max(axis=2)
-        hidden = (steps >= _COLOR_STEP) & (cv2.absdiff(shown[far], shown[near]) <= _COLOR_STEP // _HIDDEN)
-        found.append(colors[far][hidden].astype(np.float64) - colors[near][hidden])
-    return np.concatenate(found)
+        red, green, blue = cv2.split(cv2.absdiff(colors[far], colors[near]))
+        seen = cv2.max(cv2.max(red, green), blue) >= _COLOR_STEP
+        one, other = colors[near][seen], colors[far][seen]
+        hidden = np.abs(_mixed(other).astype(np.int16) - _mixed(one)) <= _COLOR_STEP // _HIDDEN
+        found.append(other[hidden].astype(np.float32) - one[hidden])
+    differences = np.concatenate(found)
+    return differences - differences.mean(axis=1, keepdims=True)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:

@@ -153,11 +153,11 @@ def find_lines(
     text = [list(_pieces_of_text(*one, values, chances, least)) for one in pieces]
     alone = [piece for piece, _ in pieces]
     for number in _beside_text(alone, [bool(parts) for parts in text]):
-        text[number] = [alone[number]]
+        text[number] = [_extended(alone[number], chances)]
     for number in _next_to_text(alone, [bool(parts) for parts in text]):
         if _is_text(*pieces[number], values, min(least, POSSIBLE)):
-            text[number] = [alone[number]]
-    return tuple(line_of(_extended(piece, chances), values) for parts in text for piece in parts)
+            text[number] = [_extended(alone[number], chances)]
+    return tuple(line_of(piece, values) for parts in text for piece in parts)
 
 
 def _beside_text(pieces: list[TextPiece], are_text: list[bool]) -> Iterator[int]:
@@ -183,8 +183,9 @@ def _pieces_of_text(
 ) -> Iterator[TextPiece]:
     """Yield a piece if it is text, else the parts of it that are: a line may touch what is taken for text."""
     if _is_text(piece, line, values, least):
-        yield piece
+        yield _extended(piece, chances)
     else:
+        # Parts are not extended: around them is what is no text.
         yield from _parts_of_text(piece, values, chances, least)
 
 
