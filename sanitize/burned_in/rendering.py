@@ -139,7 +139,7 @@ def hidden_colors(
 
 
 def _hidden_steps(colors: Picture) -> NDArray[np.float32]:
-    """Steps of color, without their gray part, shape (number, 3), across which the gray values are the same."""
+    """Steps of color that gray values do not show, without their gray part, shape (number, 3)."""
     import cv2
 
     found = []
