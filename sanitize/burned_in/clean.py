@@ -314,7 +314,7 @@ class _FrameCleaner:
             codes += find_codes(picture, patterns=not number)
         codes = without_letters(codes, harmless, pictures)
         texts = [*unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])]
-        texts += large_unread_areas(shown.values, harmless, [*areas, *codes, *texts])
+        texts += large_unread_areas(shown.values, shown.chances, harmless, [*areas, *codes, *texts])
         for one in shown.hidden:
             texts += unread_areas(one.values, one.chances, harmless, [*areas, *codes, *texts])
         if texts:

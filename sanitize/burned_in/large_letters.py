@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.strokes import StrokeLine, text_pieces
-from medsanitize.sanitize.burned_in.text_map import text_chances
+from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.burned_in.unread import areas_of_line, is_read, unread_lines
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from medsanitize.sanitize.formats.ground import mask_of
@@ -33,7 +33,7 @@ _ENDS = (5, 95)
 
 
 def large_unread_areas(
-    values: Values, harmless: Sequence[TextBox], blanked: Sequence[Area] = ()
+    values: Values, found: Chances, harmless: Sequence[TextBox], blanked: Sequence[Area] = ()
 ) -> tuple[Area, ...]:
     """Return the areas of large letters that no reading acquits.
 
@@ -41,6 +41,8 @@ def large_unread_areas(
     ----------
     values : array of float32, shape (rows, columns)
         Stored gray values of the frame.
+    found : array of float32, shape (ceil(rows / 4), ceil(columns / 4))
+        As returned by `text_chances` for ``values``.
     harmless : sequence of TextBox
         Lines that were read with certainty and do not identify.
     blanked : sequence of Area
@@ -50,8 +52,12 @@ def large_unread_areas(
     if small is None:
         return ()
     chances = text_chances(small, _AGAIN)
-    pieces = list(text_pieces(chances))
-    acquitted = [box for box in map(_smaller, harmless) if is_read(box, pieces)]
+    shown, whole = list(text_pieces(chances)), list(text_pieces(found))
+    acquitted = [
+        smaller
+        for box in harmless
+        if is_read(smaller := _smaller(box), shown) or (_is_word(box) and is_read(box, whole))
+    ]
     lines = unread_lines(small, chances, acquitted)
     if not lines:
         return ()
@@ -62,6 +68,10 @@ def large_unread_areas(
         for line in lines
         for left, top, right, bottom in _areas(line, values, known, small.shape)
     )
+
+
+def _is_word(box: TextBox) -> bool:
+    return sum(map(str.isalnum, box.text)) >= _FEWEST
 
 
 def _areas(line: StrokeLine, values: Values, known: Mask, shape: tuple[int, ...]) -> Iterator[Area]:

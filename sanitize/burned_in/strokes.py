@@ -33,8 +33,8 @@ Mask = NDArray[np.bool_]
 _TEXT, _CONTINUED = 0.7, 0.5
 # The same for parts of a piece that is no text as a whole.
 _SURER = ((0.85, 0.95), (0.97, 0.99))
-# Further log odds that such a part needs, of which there are many.
-_PART = 3.0
+# Further log odds that such a part needs, of which there are many, and letters: it was chosen for its chance.
+_PART, _LETTERS = 3.0, 2.0
 # Quantile of the chances of the cells of a piece that is typical of it.
 _TYPICAL = 0.75
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
@@ -199,10 +199,17 @@ def _parts_of_text(
     for continued, sure in _SURER:
         parts = list(text_pieces(alone, continued, sure))
         for part, is_long in zip(parts, _are_long_enough(parts), strict=True):
-            if is_long and _is_text(part, line_of(part, values), values, least + _PART):
+            if is_long and _is_drawn(part, line_of(part, values), values, least + _PART):
                 x, y, x1, y1 = (side // CELL for side in part.bounds)
                 alone[y:y1, x:x1][part.cells] = 0
                 yield part
+
+
+def _is_drawn(part: TextPiece, line: StrokeLine, values: Values, least: float) -> bool:
+    """Whether a part has the log odds of text and ink that looks like letters."""
+    return _letter_count(part, line.size, values, _LETTERS) >= _LETTERS and _is_text(
+        part, line, values, least
+    )
 
 
 def pieces_of_letters(

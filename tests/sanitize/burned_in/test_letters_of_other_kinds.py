@@ -49,7 +49,7 @@ def test_letters_of_hundreds_of_pixels_are_found(size: int) -> None:
     mask = letters("Kowal", size, (600, 1300), (30, 20))
     values = np.where(mask, 230.0, np.linspace(40, 120, 1300)[None]).astype(np.float32)
 
-    assert covers(large_unread_areas(values, ()), mask)
+    assert covers(large_unread_areas(values, text_chances(values), ()), mask)
 
 
 def test_a_reading_of_one_large_letter_does_not_acquit_the_word() -> None:
@@ -57,7 +57,29 @@ def test_a_reading_of_one_large_letter_does_not_acquit_the_word() -> None:
     values = np.where(mask, 230, 40).astype(np.float32)
     read = TextBox(30, 60, 190, 300, "K", 0.95)
 
-    assert covers(large_unread_areas(values, [read]), mask)
+    assert covers(large_unread_areas(values, text_chances(values), [read]), mask)
+
+
+def test_large_words_that_are_read_are_acquitted() -> None:
+    values = np.full((400, 400), 128, np.float32)
+    words = []
+    for row, word in enumerate(("red", "green", "blue")):
+        mask = letters(word, 80, values.shape, (24, 30 + 100 * row))
+        values[mask] = 60
+        y, x = np.nonzero(mask)
+        words.append(TextBox(int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1, word, 0.99))
+    chances = text_chances(values)
+
+    assert large_unread_areas(values, chances, ())
+    assert large_unread_areas(values, chances, words) == ()
+
+
+def test_a_ruler_has_no_parts_that_are_text() -> None:
+    values = np.zeros((375, 375), np.float32)
+    values[331, 51:311] = 255
+    values[321:331, 51:311:20] = 255
+
+    assert unread_areas(values, text_chances(values), (), ()) == ()
 
 
 def test_soft_bodies_are_no_large_letters() -> None:
@@ -66,7 +88,7 @@ def test_soft_bodies_are_no_large_letters() -> None:
     for column, row in ((150, 300), (330, 350), (500, 320), (700, 380)):
         values += 160 * np.exp(-(((x - column) / 45) ** 2) - ((y - row) / 110) ** 2)
 
-    assert large_unread_areas(values, ()) == ()
+    assert large_unread_areas(values, text_chances(values), ()) == ()
 
 
 @pytest.mark.parametrize(("pitch", "ground", "ink"), [(3, 0, 240), (4, 250, 20), (6, 0, 240)])
