@@ -150,7 +150,7 @@ def _hidden_steps(colors: Picture) -> NDArray[np.float32]:
         hidden = np.abs(_mixed(other).astype(np.int16) - _mixed(one)) <= _COLOR_STEP // _HIDDEN
         found.append(other[hidden].astype(np.float32) - one[hidden])
     differences = np.concatenate(found)
-    return differences - differences.mean(axis=1, keepdims=True)
+    return np.asarray(differences - differences.mean(axis=1, keepdims=True), np.float32)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:

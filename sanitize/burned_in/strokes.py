@@ -447,7 +447,7 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
     bright = float(((values - values.mean()) ** 3).mean()) >= 0
     ink = ((contrast if bright else -contrast) >= _INK) & near
     count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
-    side = _dot_side(stats[1:])
+    side = _dot_side(np.asarray(stats[1:], np.int32))
     if side:
         # Letters of dots, whose gaps are about as wide as the dots.
         window = np.ones((2 * side + 1, 2 * side + 1), np.uint8)
