@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -20,6 +20,7 @@ from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions, spl
 from medsanitize.sanitize.burned_in.codes import find_codes, without_letters
 from medsanitize.sanitize.burned_in.find_text import changed_pixels, read_again
 from medsanitize.sanitize.burned_in.image_frames import ImageFrames
+from medsanitize.sanitize.burned_in.large_letters import large_unread_areas
 from medsanitize.sanitize.burned_in.line_checks import (
     ACQUITTED,
     LARGE,
@@ -62,10 +63,11 @@ _MOST_MAPS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Stored gray values of a frame, and its text map."""
+    """Stored gray values of a frame, its text map, and the same of colors that gray values hide."""
 
     values: NDArray[np.float32]
     chances: Chances
+    hidden: tuple[_Shown, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ class _FrameCleaner:
             frame = self.image.stored.frame(index)
             samples = self.image.samples(frame)
             pictures = self.image.pictures(samples, frame)
-            shown = self.find(self.image.gray(samples, frame))
+            shown = self.shown_by(samples, frame)
             lanes = readings.read(pictures, shown.chances)
             chosen = self.shown_as_text(self.chosen(lanes), shown)
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
@@ -311,7 +313,10 @@ class _FrameCleaner:
             # Later renderings amplify noise, which may look like a pattern, but never decodes.
             codes += find_codes(picture, patterns=not number)
         codes = without_letters(codes, harmless, pictures)
-        texts = unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])
+        texts = [*unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])]
+        texts += large_unread_areas(shown.values, shown.chances, harmless, [*areas, *codes, *texts])
+        for one in shown.hidden:
+            texts += unread_areas(one.values, one.chances, harmless, [*areas, *codes, *texts])
         if texts:
             mask = np.zeros(shape, bool)
             for left, top, right, bottom in texts:
@@ -322,8 +327,13 @@ class _FrameCleaner:
                 raise Quarantined("burned-in-text-unread", "pixels")
         return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
 
+    def shown_by(self, samples: Samples, frame: bytes) -> _Shown:
+        """Find where samples that were decoded from a frame or replace it show text, in gray and in color."""
+        hidden = tuple(self.find(plane) for plane in self.image.hidden_colors(samples, frame))
+        return replace(self.find(self.image.gray(samples, frame)), hidden=hidden)
+
     def find(self, values: NDArray[np.float32]) -> _Shown:
-        """Find where a frame shows text; text maps are cached, since frames of a loop may be equal."""
+        """Find where values show text; text maps are cached, since frames of a loop may be equal."""
         key = blake2b(values.tobytes(), digest_size=16).digest()
         chances = self.maps.get(key)
         if chances is None:
@@ -441,7 +451,7 @@ class _FrameCleaner:
         for _ in range(_ATTEMPTS):
             areas = list(merge_areas(areas))
             new = write(frame, areas)
-            pictures, shown = image.pictures(new[1], frame), self.find(image.gray(new[1], frame))
+            pictures, shown = image.pictures(new[1], frame), self.shown_by(new[1], frame)
             found = self.left(index, self.read_blanked(index, before, pictures, shown), shown)
             # What was read inside a blanked area can only be what the first reading found there.
             left = [box for box in found if not any(is_inside(box.bounds, area) for area in areas)]
@@ -494,12 +504,17 @@ class _FrameCleaner:
         """Return codes, and letters that were to be blanked, in a frame after blanking."""
         found = [area for number, one in enumerate(pictures) for area in find_codes(one, patterns=not number)]
         # Letters elsewhere are harmless text; what is of one value inside a mark is blanked.
-        marks = [area for mark in self.marks[index] if not _is_flat(shown, area := mark.bounds)]
-        for line in find_lines(shown.values, shown.chances) if marks else ():
+        marks = [
+            mark.bounds
+            for mark in self.marks[index]
+            if not all(_is_flat(one, mark.bounds) for one in (shown, *shown.hidden))
+        ]
+        for one in (shown, *shown.hidden) if marks else ():
             found += [
-                one
-                for one in line.letters
-                if any(is_inside(one, mark) for mark in marks) and not _is_flat(shown, one)
+                letter
+                for line in find_lines(one.values, one.chances)
+                for letter in line.letters
+                if any(is_inside(letter, mark) for mark in marks) and not _is_flat(one, letter)
             ]
         return [TextBox(*area, "", 0.0) for area in found]
 

@@ -22,6 +22,9 @@ _BRANCHED, _WORD = 1.2, 1.7
 _EVEN, _CLOSE = 0.35, 0.25
 # Contrast within one pixel of the outline, as a part of the contrast of the ink.
 _SHARP = 0.6
+# Letters that a printer or a display makes of dots: least dots, the contrast (gray values) at which they are
+# looked for, how much areas and brightness vary (deviation over mean), and gaps (pixels) that are closed.
+_DOTS, _DOT_LEVEL, _ALIKE, _GAPS = 12, 110, (0.4, 0.15), (3, 5)
 # What a bar or a dot counts, which may be part of a letter as well as of a ruler.
 _PLAIN = 0.5
 
@@ -54,7 +57,30 @@ def count_letters(picture: Picture, inside: Mask, enough: float = inf) -> float:
             most = max(most, _letters(thin, level, inside, enough))
             if most >= enough:
                 return most
+        if _is_dotted(thin, inside):
+            for gap in _GAPS:
+                near = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (gap, gap))
+                joined = np.asarray(cv2.morphologyEx(thin, cv2.MORPH_CLOSE, near), np.uint8)
+                most = max(most, _letters(joined, _DOT_LEVEL, inside, enough))
     return most
+
+
+def _is_dotted(thin: Picture, inside: Mask) -> bool:
+    """Whether the ink of an area is many dots of one size and brightness: specks of noise vary."""
+    import cv2
+
+    mask = ((thin >= _DOT_LEVEL) & inside).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+    longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
+    dots = longer < _SMALL
+    dots[0] = False
+    areas = stats[:, cv2.CC_STAT_AREA].astype(np.float64)
+    if dots.sum() < _DOTS or 2 * areas[dots].sum() < areas[1:].sum():
+        return False
+    bright = np.zeros(count)
+    np.maximum.at(bright, np.asarray(labels, np.int64).ravel(), thin.ravel())
+    measured = ((areas[dots], _ALIKE[0]), (bright[dots], _ALIKE[1]))
+    return all(float(one.std()) <= most * float(one.mean()) for one, most in measured)
 
 
 def _letters(thin: Picture, level: int, inside: Mask, enough: float) -> float:

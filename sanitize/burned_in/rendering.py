@@ -22,6 +22,11 @@ _TAIL = 0.5
 _OUTLIERS = 8
 # Smaller images (pixels) cannot contain legible text.
 _LEAST_SIDE = 8
+# Step of a channel that is seen as an edge, part of it up to which the gray values show none, and least
+# number of pixels of such edges.
+_COLOR_STEP, _HIDDEN, _FEWEST = 24, 4, 30
+# Number of axes of color that are looked along.
+_AXES = 2
 # Faint text: distance from the background in 1/255 of the range, and least part of background pixels.
 _STEPS = 3.0
 _MOSTLY = 0.5
@@ -100,6 +105,52 @@ def stored_gray(
         return values
     colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
     return _mixed(colors).astype(np.float32)
+
+
+def hidden_colors(
+    samples: Samples, geometry: Geometry, model: str, palette: Palette | None
+) -> list[NDArray[np.float32]]:
+    """Return further planes of values, in which letters are seen that have the gray value of their ground.
+
+    Parameters
+    ----------
+    samples, geometry, model, palette
+        As for `render_frame`.
+
+    Returns
+    -------
+    list of arrays of float32, shape (rows, columns)
+        Colors along the axes in which they differ most where the gray values do not; empty for gray frames,
+        and if gray values show every edge.
+    """
+    if samples.ndim == 2 and palette is None:
+        return []
+    colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
+    if min(colors.shape[:2]) < _LEAST_SIDE:
+        return []
+    planes: list[NDArray[np.float32]] = []
+    differences = _hidden_steps(colors)
+    while len(planes) < _AXES and len(differences) >= _FEWEST:
+        axis = np.linalg.eigh(differences.T @ differences)[1][:, -1].astype(np.float32)
+        planes.append(np.asarray(colors @ axis, np.float32))
+        # What this plane shows is not looked for again.
+        differences = differences[np.abs(differences @ axis) <= _COLOR_STEP // _HIDDEN]
+    return planes
+
+
+def _hidden_steps(colors: Picture) -> NDArray[np.float32]:
+    """Steps of color that gray values do not show, without their gray part, shape (number, 3)."""
+    import cv2
+
+    found = []
+    for near, far in ((np.s_[:, :-2], np.s_[:, 2:]), (np.s_[:-2], np.s_[2:])):
+        red, green, blue = cv2.split(cv2.absdiff(colors[far], colors[near]))
+        seen = cv2.max(cv2.max(red, green), blue) >= _COLOR_STEP
+        one, other = colors[near][seen], colors[far][seen]
+        hidden = np.abs(_mixed(other).astype(np.int16) - _mixed(one)) <= _COLOR_STEP // _HIDDEN
+        found.append(other[hidden].astype(np.float32) - one[hidden])
+    differences = np.concatenate(found)
+    return np.asarray(differences - differences.mean(axis=1, keepdims=True), np.float32)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:

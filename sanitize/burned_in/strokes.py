@@ -7,7 +7,7 @@ blanked is whole letters and whole words. What looks like text and is not read a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -15,6 +15,7 @@ import numpy as np
 from medsanitize.sanitize.burned_in.letter_ink import count_letters
 from medsanitize.sanitize.burned_in.local_contrast import local_contrast
 from medsanitize.sanitize.burned_in.text_evidence import (
+    POSSIBLE,
     TEXT,
     Evidence,
     evidence,
@@ -30,6 +31,10 @@ Mask = NDArray[np.bool_]
 
 # Chance of a cell that shows text, and of cells that continue it.
 _TEXT, _CONTINUED = 0.7, 0.5
+# The same for parts of a piece that is no text as a whole.
+_SURER = ((0.85, 0.95), (0.97, 0.99))
+# Further log odds that such a part needs, of which there are many, and letters: it was chosen for its chance.
+_PART, _LETTERS = 3.0, 2.0
 # Quantile of the chances of the cells of a piece that is typical of it.
 _TYPICAL = 0.75
 # Sizes (pixels) above which letters are reduced before their ink is looked at, and to which.
@@ -42,6 +47,9 @@ _SLANTED = 1.8
 _GAP, _SIZES = 1.2, 2.0
 # Least length of a line in letter sizes: shorter ones are markers of one or two letters.
 _LENGTH = 2.2
+# Letters with wide spaces, in letter sizes: longest piece, gap and offset across the line of neighbors;
+# ratio of height and width of a narrow one, largest ratio of sizes, and how many make a line.
+_FEW, _WIDE, _OFF, _NARROW, _EVEN, _SPACED = 3.0, 5.0, 0.35, 1.5, 1.7, 4
 # Chance from which cells at the ends of a line belong to it, and how far from its ends and axis (sizes).
 _POSSIBLE, _ENDS, _BAND = 0.15, 3.0, 0.6
 # Letters of a block of several short lines, and their least longer side in pixels.
@@ -52,6 +60,11 @@ _INK, _AROUND = 0.35, 0.5
 _FARTHEST = 12
 # Least pixels of a letter; least part of a cell that letters cover, else the cell counts as a letter itself.
 _DOT, _COVERED = 3, 0.25
+# Dots, smaller than `_SMALL`, of which letters are made: how many, least part of the ink in dots of about one
+# area and of dots that are as far from the next one as most are, and by what part that distance varies.
+_DOTS, _ALIKE, _REGULAR, _PITCH = 24, 0.7, 0.7, 0.25
+# Most dots whose distances are measured.
+_MOST_DOTS = 256
 # Sides of letters in letter sizes: longer ink is a joined word or a border.
 _JOINED = 1.5
 
@@ -136,10 +149,66 @@ def find_lines(
         One for each word, or for each line if its words stand close together. Single letters and pairs of
         letters without others beside them are left out.
     """
-    return tuple(
-        line_of(_extended(piece, chances), values)
-        for piece, line in pieces_of_letters(values, chances, near)
-        if _is_text(piece, line, values, least)
+    pieces = list(pieces_of_letters(values, chances, near))
+    text = [list(_pieces_of_text(*one, values, chances, least)) for one in pieces]
+    alone = [piece for piece, _ in pieces]
+    for number in _beside_text(alone, [bool(parts) for parts in text]):
+        text[number] = [_extended(alone[number], chances)]
+    for number in _next_to_text(alone, [bool(parts) for parts in text]):
+        if _is_text(*pieces[number], values, min(least, POSSIBLE)):
+            text[number] = [_extended(alone[number], chances)]
+    return tuple(line_of(piece, values) for parts in text for piece in parts)
+
+
+def _beside_text(pieces: list[TextPiece], are_text: list[bool]) -> Iterator[int]:
+    """Yield the numbers of pieces in rows or columns of single letters of which half are text."""
+    for group in _rows_of_letters(pieces):
+        found = sum(are_text[one] for one in group)
+        if 2 * found >= len(group) and found > 1:
+            yield from (one for one in group if not are_text[one])
+
+
+def _next_to_text(pieces: list[TextPiece], are_text: list[bool]) -> Iterator[int]:
+    """Yield the numbers of the pieces that are neighbors of text on a line."""
+    sides = np.array([piece.bounds for piece in pieces], np.int64).reshape(-1, 4)
+    sizes = np.array([piece.size for piece in pieces])
+    text = np.array(are_text, bool)
+    for one in np.flatnonzero(~text).tolist():
+        if _are_neighbors(sides[text], sizes[text], sides[one], sizes[one]).any():
+            yield one
+
+
+def _pieces_of_text(
+    piece: TextPiece, line: StrokeLine, values: Values, chances: NDArray[np.float32], least: float
+) -> Iterator[TextPiece]:
+    """Yield a piece if it is text, else the parts of it that are: a line may touch what is taken for text."""
+    if _is_text(piece, line, values, least):
+        yield _extended(piece, chances)
+    else:
+        # Parts are not extended: around them is what is no text.
+        yield from _parts_of_text(piece, values, chances, least)
+
+
+def _parts_of_text(
+    piece: TextPiece, values: Values, chances: NDArray[np.float32], least: float
+) -> Iterator[TextPiece]:
+    """Yield the parts of a piece that are text: cells with higher chances than those around them."""
+    left, top, right, bottom = (side // CELL for side in piece.bounds)
+    alone = np.zeros_like(chances)
+    alone[top:bottom, left:right] = np.where(piece.cells, chances[top:bottom, left:right], 0)
+    for continued, sure in _SURER:
+        parts = list(text_pieces(alone, continued, sure))
+        for part, is_long in zip(parts, _are_long_enough(parts), strict=True):
+            if is_long and _is_drawn(part, line_of(part, values), values, least + _PART):
+                x, y, x1, y1 = (side // CELL for side in part.bounds)
+                alone[y:y1, x:x1][part.cells] = 0
+                yield part
+
+
+def _is_drawn(part: TextPiece, line: StrokeLine, values: Values, least: float) -> bool:
+    """Whether a part has the log odds of text and ink that looks like letters."""
+    return _letter_count(part, line.size, values, _LETTERS) >= _LETTERS and _is_text(
+        part, line, values, least
     )
 
 
@@ -156,16 +225,18 @@ def pieces_of_letters(
             yield piece, line
 
 
-def text_pieces(chances: NDArray[np.float32]) -> Iterator[TextPiece]:
-    """Yield connected cells of which at least one certainly shows text."""
+def text_pieces(
+    chances: NDArray[np.float32], continued: float = _CONTINUED, sure: float = _TEXT
+) -> Iterator[TextPiece]:
+    """Yield connected cells, with at least one chance, of which one has a chance that is sure."""
     import cv2
 
-    continued = (chances >= _CONTINUED).astype(np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(continued, connectivity=8)
-    sure = np.bincount(labels.ravel(), (chances >= _TEXT).ravel(), count)
+    mask = (chances >= continued).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+    certain = np.bincount(labels.ravel(), (chances >= sure).ravel(), count)
     for label in range(1, count):
         x, y, width, height, size = (int(value) for value in stats[label])
-        if not sure[label] or size < _CELLS:
+        if not certain[label] or size < _CELLS:
             continue
         cells = labels[y : y + height, x : x + width] == label
         points = np.argwhere(cells).astype(np.float32)
@@ -216,6 +287,26 @@ def _extended(piece: TextPiece, chances: NDArray[np.float32]) -> TextPiece:
 
 def _are_long_enough(pieces: list[TextPiece]) -> list[bool]:
     """Whether each piece forms a line of several letters with its neighbors."""
+    relative = np.array([piece.length / piece.size for piece in pieces])
+    found = np.zeros(len(pieces), bool)
+    for group in _groups(pieces, _are_neighbors):
+        found[group] = relative[group].sum() >= _LENGTH
+    for group in _rows_of_letters(pieces):
+        found[group] = True
+    return found.tolist()
+
+
+def _rows_of_letters(pieces: list[TextPiece]) -> Iterator[list[int]]:
+    """Yield the numbers of single letters, or a few, with wide spaces, in rows or columns."""
+    single = [one for one, piece in enumerate(pieces) if piece.length <= _FEW * piece.size]
+    for upright in (False, True):
+        for group in _groups([pieces[one] for one in single], _are_spaced, upright=upright):
+            if len(group) >= _SPACED:
+                yield [single[one] for one in group]
+
+
+def _groups(pieces: list[TextPiece], are_one: Callable[..., Mask], **how: bool) -> list[list[int]]:
+    """Group pieces, by number, by a relation of the bounds and sizes of some with those of one."""
     groups = list(range(len(pieces)))
 
     def root(one: int) -> int:
@@ -225,16 +316,16 @@ def _are_long_enough(pieces: list[TextPiece]) -> list[bool]:
         return one
 
     sides = np.array([piece.bounds for piece in pieces], np.int64).reshape(-1, 4)
-    sizes = np.array([piece.size for piece in pieces])
+    # Single letters may be narrow.
+    sizes = np.array([min(piece.length, _NARROW * piece.size) if how else piece.size for piece in pieces])
     for one in range(len(pieces)):
-        for other in np.flatnonzero(
-            _are_neighbors(sides[:one], sizes[:one], sides[one], sizes[one])
-        ).tolist():
+        related = are_one(sides[:one], sizes[:one], sides[one], sizes[one], **how)
+        for other in np.flatnonzero(related).tolist():
             groups[root(other)] = root(one)
-    lengths = np.zeros(len(pieces))
-    for one, piece in enumerate(pieces):
-        lengths[root(one)] += piece.length / piece.size
-    return [bool(lengths[root(one)] >= _LENGTH) for one in range(len(pieces))]
+    members: dict[int, list[int]] = {}
+    for one in range(len(pieces)):
+        members.setdefault(root(one), []).append(one)
+    return list(members.values())
 
 
 def _has_several_letters(line: StrokeLine) -> bool:
@@ -250,6 +341,23 @@ def _are_neighbors(
     apart = np.maximum(np.maximum(own[:2] - sides[:, 2:], sides[:, :2] - own[2:]), 0)
     alike = larger <= _SIZES * smaller
     return np.asarray(alike & (np.hypot(apart[:, 0], apart[:, 1]) <= _GAP * larger))
+
+
+def _are_spaced(
+    sides: NDArray[np.int64],
+    sizes: NDArray[np.float64],
+    own: NDArray[np.int64],
+    size: np.float64,
+    *,
+    upright: bool,
+) -> NDArray[np.bool_]:
+    """Whether pieces are letters beside one on a row, or above or below it in a column, with wide spaces."""
+    along, across = (1, 0) if upright else (0, 1)
+    smaller, larger = np.minimum(sizes, size), np.maximum(sizes, size)
+    gap = np.maximum(own[along] - sides[:, along + 2], sides[:, along] - own[along + 2])
+    off = np.abs(sides[:, across] + sides[:, across + 2] - own[across] - own[across + 2]) / 2
+    alike = larger <= _EVEN * smaller
+    return np.asarray(alike & (gap <= _WIDE * larger) & (off <= _OFF * larger + CELL / 2))
 
 
 def _is_text(piece: TextPiece, line: StrokeLine, values: Values, least: float) -> bool:
@@ -339,11 +447,43 @@ def _letters(contrast: NDArray[np.float32], inside: Mask, near: Mask) -> Iterato
     bright = float(((values - values.mean()) ** 3).mean()) >= 0
     ink = ((contrast if bright else -contrast) >= _INK) & near
     count, labels, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+    side = _dot_side(np.asarray(stats[1:], np.int32))
+    if side:
+        # Letters of dots, whose gaps are about as wide as the dots.
+        window = np.ones((2 * side + 1, 2 * side + 1), np.uint8)
+        joined = cv2.morphologyEx(ink.astype(np.uint8), cv2.MORPH_CLOSE, window)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     touching = np.bincount(labels[inside], minlength=count)
     for label in range(1, count):
         x, y, width, height, size = (int(value) for value in stats[label])
         if size >= _DOT and 2 * touching[label] >= size:
             yield x, y, x + width, y + height
+
+
+def _dot_side(pieces: NDArray[np.int32]) -> int:
+    """Side of the dots that make up ink, in pixels; 0 if sizes or distances vary, as those of noise do."""
+    from cv2 import CC_STAT_AREA, CC_STAT_HEIGHT, CC_STAT_LEFT, CC_STAT_TOP, CC_STAT_WIDTH
+
+    longer = pieces[:, CC_STAT_WIDTH : CC_STAT_HEIGHT + 1].max(axis=1)
+    if len(pieces) <= _DOTS or np.median(longer) >= _SMALL:
+        return 0
+    areas = pieces[:, CC_STAT_AREA].astype(np.float64)
+    alike = np.abs(np.log2(areas / np.median(areas))) <= 1
+    if areas[alike].sum() < _ALIKE * areas.sum():
+        return 0
+    sides = pieces[:, CC_STAT_WIDTH : CC_STAT_HEIGHT + 1]
+    far = _to_next(pieces[:, CC_STAT_LEFT : CC_STAT_TOP + 1] + sides / 2)
+    pitch = float(np.median(far))
+    regular = float((np.abs(far - pitch) <= _PITCH * pitch).mean())
+    return int(np.median(longer)) if regular >= _REGULAR else 0
+
+
+def _to_next(centers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distances of some dots, chosen evenly, from the dot next to each."""
+    chosen = centers[:: -(-len(centers) // _MOST_DOTS)]
+    away = np.hypot(*(chosen[:, None, at] - centers[None, :, at] for at in (0, 1)))
+    away[away == 0] = inf
+    return np.asarray(away.min(axis=1))
 
 
 def _bare_cells(piece: TextPiece, letters: list[Area]) -> Iterator[Area]:

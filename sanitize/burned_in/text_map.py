@@ -8,6 +8,7 @@ is there; OCR only acquits what it reads as harmless.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,15 @@ _SMALLEST = 8
 _FOUND, _POSSIBLE, _MOSTLY = 0.5, 0.15, 0.9
 
 
-def text_chances(values: NDArray[np.float32]) -> Chances:
+def text_chances(values: NDArray[np.float32], reductions: Sequence[int] = _REDUCED) -> Chances:
     """Return the chance of text of each cell.
 
     Parameters
     ----------
     values : array of float32, shape (rows, columns)
         Stored gray values, without NaN.
+    reductions : sequence of int
+        Reductions of the frame at which letters are looked for.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def text_chances(values: NDArray[np.float32]) -> Chances:
     rows, columns = values.shape
     cells = -(-rows // CELL), -(-columns // CELL)
     chances = np.zeros(cells, np.float32)
-    for reduced in _REDUCED:
+    for reduced in reductions:
         height, width = rows // reduced, columns // reduced
         if min(height, width) < _SMALLEST:
             break

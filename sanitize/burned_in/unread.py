@@ -49,7 +49,7 @@ def unread_areas(
     """
     shape = values.shape[0], values.shape[1]
     pieces = list(text_pieces(chances))
-    acquitted = [box for box in harmless if _is_read(box, pieces)]
+    acquitted = [box for box in harmless if is_read(box, pieces)]
     found: tuple[Area, ...] = ()
     # A line that is blanked may cut the one beside it.
     for turn in range(_ROUNDS):
@@ -59,7 +59,7 @@ def unread_areas(
             break
         acquitted = whole
         lines = unread_lines(values, chances, acquitted)
-        found = merge_areas(area for line in lines for area in _areas(line, shape))
+        found = merge_areas(area for line in lines for area in areas_of_line(line, shape))
     return found
 
 
@@ -81,8 +81,15 @@ def unread_lines(
     return find_lines(values, rest)
 
 
-def _is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
-    """Whether a line has as many letters as its length and the text found in it need."""
+def is_read(box: TextBox, pieces: Sequence[TextPiece]) -> bool:
+    """Return whether a line has as many letters as its length and the text found in it need.
+
+    Parameters
+    ----------
+    box : TextBox
+    pieces : sequence of TextPiece
+        Text found in the frame.
+    """
     around, letters = _grown(box), sum(map(str.isalnum, box.text))
     length = max(box.right - box.left, box.bottom - box.top)
     needed = max(1.0, _READ * length / max(box.height, 1))
@@ -109,8 +116,15 @@ def _is_cut(box: TextBox, blanked: Sequence[Area]) -> bool:
     return any(covered_fraction(bounds, area) > _TOUCHED for area in blanked)
 
 
-def _areas(line: StrokeLine, shape: tuple[int, int]) -> Iterator[Area]:
-    """Areas with a margin: one for a horizontal or vertical line, else several that follow the line."""
+def areas_of_line(line: StrokeLine, shape: tuple[int, ...]) -> Iterator[Area]:
+    """Yield areas with a margin: one for a horizontal or vertical line, else several that follow it.
+
+    Parameters
+    ----------
+    line : StrokeLine
+    shape : tuple of int
+        Rows and columns of the frame.
+    """
     letters = np.array((*line.letters, *line.doubtful))
     left, top = letters[:, :2].min(axis=0).tolist()
     right, bottom = letters[:, 2:].max(axis=0).tolist()
