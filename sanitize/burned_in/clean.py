@@ -38,6 +38,7 @@ from medsanitize.sanitize.burned_in.spelled_lines import spelled_areas
 from medsanitize.sanitize.burned_in.strokes import find_lines
 from medsanitize.sanitize.burned_in.text_evidence import POSSIBLE, TEXT
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
+from medsanitize.sanitize.burned_in.tiled_letters import tiled_areas
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.burned_in.write_back import (
     NotEditableInPlace,
@@ -270,6 +271,15 @@ class _FrameCleaner:
                 for area in (one for one in self.own[-1] if one not in given):
                     self.repeated.add(area, pictures[0])
         self.add_spelled()
+        self.add_tiled()
+
+    def add_tiled(self) -> None:
+        """Blank in each frame the letters that its tiles spell together."""
+        shape = (self.image.geometry.rows, self.image.geometry.columns)
+        for index, lanes in enumerate(self.lanes):
+            boxes = [box for lane in lanes for box in lane if not self.is_kept(box)]
+            if tiled := tiled_areas(boxes, shape):
+                self.own[index] = merge_areas([*self.own[index], *tiled])
 
     def add_spelled(self) -> None:
         """Blank in every frame the lines that the frames spell together."""

@@ -12,7 +12,7 @@ from medsanitize.sanitize.formats.dicom.image_pixel import Area
 # Different letters that make a line spelled.
 _FEWEST = 3
 # Orientation markers change as well, when a volume is turned.
-_MARKERS = frozenset("APLRHFSI")
+ORIENTATION_MARKERS = frozenset("APLRHFSI")
 # Ratio of the heights of letters of one line.
 _SIZES = 1.5
 
@@ -39,7 +39,7 @@ def spelled_areas(frames: Sequence[Sequence[TextBox]]) -> tuple[Area, ...]:
     shown = Counter(_place(box) for _, box in letters)
     # What most frames show is no letter of a word, but a marker.
     changing = [(index, box) for index, box in letters if 2 * shown[_place(box)] <= len(frames)]
-    return tuple(_extent(line) for line in _lines(changing) if _is_spelled(line))
+    return tuple(_extent(line) for line in by_lines(changing) if _is_spelled(line))
 
 
 def _place(box: TextBox) -> tuple[str, int, int]:
@@ -51,10 +51,10 @@ def _place(box: TextBox) -> tuple[str, int, int]:
 def _is_spelled(line: Sequence[tuple[int, TextBox]]) -> bool:
     different = {box.text.strip().upper() for _, box in line}
     alone = len({index for index, _ in line}) >= _FEWEST
-    return alone and len(different) >= _FEWEST and not different <= _MARKERS
+    return alone and len(different) >= _FEWEST and not different <= ORIENTATION_MARKERS
 
 
-def _lines(letters: Sequence[tuple[int, TextBox]]) -> Iterator[list[tuple[int, TextBox]]]:
+def by_lines(letters: Sequence[tuple[int, TextBox]]) -> Iterator[list[tuple[int, TextBox]]]:
     """Group letters of all frames by their place above one another and their height."""
     lines: list[list[tuple[int, TextBox]]] = []
     for index, box in sorted(letters, key=lambda one: (one[1].top, one[1].left)):
