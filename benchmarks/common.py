@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+EVERY_OBJECT = "validation: all\n"
+"""In a policy: foreign readers compare every released object with its source."""
+_INTRODUCED = ("introduced-error", "pixels-differ")
+
 
 def shared() -> Path:
     """Return the folder of shared data (bench/, data/) named by MEDSANITIZE_SHARED."""
@@ -104,6 +108,17 @@ def run(
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
         sys.exit(f"The run ended with exit code {done.returncode}.")
     return Ran(folder, done.returncode, json.loads(done.stdout))
+
+
+def introduced_errors(ran: Ran) -> tuple[int, int, int]:
+    """Count objects held back for an error that their source has not, those compared, and those concerned.
+
+    The policy needs `EVERY_OBJECT`. Errors are compared by attribute and kind: messages that quote a UID
+    would be new once it is replaced.
+    """
+    gate = next(one for one in ran.result["gates"] if one["name"] == "valid DICOM")
+    held = sum(ran.result["quarantined"].get(rule, 0) for rule in _INTRODUCED)
+    return held, gate["looked_at"] or 0, gate["concerned"] or 0
 
 
 def everything_written(ran: Ran) -> Iterator[Path]:

@@ -17,13 +17,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import Ran, everything_written, fresh, run, script, shared, survivors, table
+from common import (
+    EVERY_OBJECT,
+    Ran,
+    everything_written,
+    fresh,
+    introduced_errors,
+    run,
+    script,
+    shared,
+    survivors,
+    table,
+)
 
 SETS = ("dense", "real", "nasty", "ref")
 ME = "medsanitize"
 REFUSED = 3
-EVERY = "validation: all\n"
-INTRODUCED = ("introduced-error", "pixels-differ")
 LEAST = {"dense": 0, "real": 262, "nasty": 48, "ref": 0}
 
 
@@ -108,19 +117,13 @@ def score(
 
 
 def score_validity(preset: str, runs: dict[str, Ran]) -> list[tuple[str, object, str, str]]:
-    """Count the objects that a run holds back since a foreign reader finds an error that the source has not.
-
-    Errors are compared by attribute and kind: messages that quote a UID would be new once it is replaced.
-    """
+    """Judge how many objects a run holds back for an error that the source has not."""
     results = []
     for name, ran in runs.items():
-        gate = next(one for one in ran.result["gates"] if one["name"] == "valid DICOM")
-        held = sum(ran.result["quarantined"].get(rule, 0) for rule in INTRODUCED)
-        looked = f"{gate['looked_at'] or 0} of {gate['concerned'] or 0} objects"
+        held, compared, concerned = introduced_errors(ran)
+        looked = f"{compared} of {concerned} objects"
         label = f"{preset}, {name}: introduced errors in {looked} read by a validator"
-        results.append(
-            judge(label, held, "0", not held) if gate["looked_at"] else (label, "not made", "0", "")
-        )
+        results.append(judge(label, held, "0", not held) if compared else (label, "not made", "0", ""))
     return results
 
 
@@ -142,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 preset,
                 workers=given.workers,
                 also=(REFUSED,),
-                more=EVERY,
+                more=EVERY_OBJECT,
             )
             for name in (SETS if preset == "ps3.15-basic" else ("real", "ref"))
         }

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from medsanitize.policies.tables.vocabulary import context, fold, words
+from medsanitize.policies.tables.vocabulary import context, cues, fold, words
 from medsanitize.sanitize.text.morphology import is_clinical
 
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv")
@@ -199,7 +199,7 @@ def _of_work_uncased() -> str:
 def _of_members() -> list[str]:
     lists = context()
     signed = "befundet|vidiert|validiert|freigegeben|diktiert|unterschrieben|gegengelesen|dictated|verified|authorised|authorized|signed off"
-    member = _either(lists["member"])
+    member, title = _either(lists["member"]), _either(cues()["title"])
     label, aboard, vessel = (_either(lists[name]) for name in ("employer label", "aboard", "vessel"))
     return [
         rf"(?<![^\W_])(?i:{member})[ ](?P<cut>{_PHRASE})",
@@ -207,7 +207,9 @@ def _of_members() -> list[str]:
         rf"(?<![^\W_])(?i:{aboard})[ ](?:(?i:van|of|på|{_ARTICLES})[ ]?){{0,2}}(?:[a-zà-ÿąćęłńóśźż]{{3,12}}[ ])?(?P<cut>{_PHRASE})",
         rf"(?<![^\W_])(?P<cut>(?:{vessel.upper()})[ ]{_PHRASE})",
         # "befundet am 4. von Wiesengrund": an ordinary word behind such a verb is a name.
-        rf"(?<![^\W_])(?i:{signed})(?:[ ](?:am|on)(?:[ ][\d./-]{{1,10}})?)?[ ](?:von|durch|by)[ ](?P<cut>{_PHRASE})",
+        rf"(?<![^\W_])(?i:{signed})(?:[ ](?:am|on)(?:[ ][\d./-]{{1,10}})?)?[ ](?:von|durch|by)[ ]"
+        # A title shows the name behind it, and stays.
+        rf"(?!(?i:{title})(?![^\W_]))(?P<cut>{_PHRASE})",
         # A home: "no Lar Nossa Senhora da Paz".
         rf"(?<![^\W_])(?:no|do|ao|em)[ ](?P<cut>Lar[ ](?:d[aeo]s?[ ])?{_PHRASE})",
     ]

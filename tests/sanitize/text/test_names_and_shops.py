@@ -23,6 +23,7 @@ CLEANER = TextCleaner(TextSection(action="clean"))
         ("pt Fatima el A. brought in by ambulance", "pt. brought in by ambulance"),
         ("제갈 교수님 의뢰, 요로결석 의심", "교수님 의뢰, 요로결석 의심"),
         ("患儿豆豆，肺炎", "患儿，肺炎"),
+        ("Dictated by Dr. Sarah Miller at 14:30", "Dictated by Dr. at"),
         ("Großmutter Adelheid begleitet das Kind", "Großmutter begleitet das Kind"),
     ],
 )
