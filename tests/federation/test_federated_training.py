@@ -110,7 +110,12 @@ def test_all_parties_end_with_the_same_model(undisturbed: Mapping[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
-    ("victim", "stage"), [("server", "masked"), (NAMES[0], "shares"), (NAMES[0], "unmask")]
+    ("victim", "stage"),
+    [
+        pytest.param("server", "masked", marks=pytest.mark.slow),
+        (NAMES[0], "shares"),
+        pytest.param(NAMES[0], "unmask", marks=pytest.mark.slow),
+    ],
 )
 def test_after_a_kill_the_same_command_ends_with_the_same_model(
     victim: str, stage: str, federation: Federation, undisturbed: Mapping[str, Any]

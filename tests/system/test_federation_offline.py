@@ -13,7 +13,7 @@ from medsanitize.pipeline.demo.federation import prepare_federation
 
 from tests.system.strace import network_calls, run_traced
 
-pytestmark = [pytest.mark.system, pytest.mark.federated, pytest.mark.verify]
+pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.federated, pytest.mark.verify]
 
 
 def test_a_federated_training_connects_to_nobody_else(tmp_path: Path) -> None:
