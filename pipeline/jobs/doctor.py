@@ -24,7 +24,7 @@ from typing import Any, Final
 from medsanitize import __version__
 from medsanitize.offline import DEFAULTS, PREFIX, SWITCHES
 from medsanitize.pipeline.runtime.machine import machine_memory, usable_cores
-from medsanitize.pipeline.runtime.optional_dependencies import MODULES, required_extras
+from medsanitize.pipeline.runtime.optional_dependencies import MODULES, modules_of, required_extras
 from medsanitize.pipeline.runtime.result import Exit
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Policy
@@ -147,7 +147,7 @@ def diagnose(policy: Policy | None = None) -> Diagnosis:
         Without one, no extra counts as needed, and folders and connections are not checked.
     """
     wanted = required_extras(policy) if policy is not None else ()
-    extras = tuple(Extra(name, _missing(modules), name in wanted) for name, modules in MODULES.items())
+    extras = tuple(Extra(name, _missing(modules_of(name)), name in wanted) for name in MODULES)
     machine = _machine()
     folders = tuple(_folders(policy)) if policy is not None else ()
     switches = {name: os.environ.get(name) == value for name, value in {**SWITCHES, **DEFAULTS}.items()}

@@ -69,8 +69,13 @@ def required_extras(policy: Policy) -> tuple[str, ...]:
 def is_missing(extra: str) -> bool:
     """Report whether a library of an extra, or of one that it includes, is not installed."""
     # find_spec, because importing these libraries takes seconds.
-    absent = any(importlib.util.find_spec(name) is None for name in MODULES[extra])
-    return absent or any(map(is_missing, INCLUDED.get(extra, ())))
+    return any(importlib.util.find_spec(name) is None for name in modules_of(extra))
+
+
+def modules_of(extra: str) -> tuple[str, ...]:
+    """Return the modules of an extra, and of those that it includes."""
+    included = (name for one in INCLUDED.get(extra, ()) for name in modules_of(one))
+    return tuple(dict.fromkeys([*MODULES[extra], *included]))
 
 
 def check_extras(policy: Policy) -> None:
