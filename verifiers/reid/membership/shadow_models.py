@@ -16,7 +16,11 @@ from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
 from medsanitize.verifiers.reid.training.keyed_noise import NoiseKey
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, class_logits, learn_classes
 from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyPlan
-from medsanitize.verifiers.reid.training.private_classifier import learn_private_classes, random_map
+from medsanitize.verifiers.reid.training.private_classifier import (
+    DIMENSION,
+    learn_private_classes,
+    random_map,
+)
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -75,7 +79,7 @@ class PrivateLearner:
 
     def logits(self, fit: Population, number: int, every: Population) -> Tensor:
         """Train on some patients; see `Learner`."""
-        directions = random_map(every.features.shape[1], self.recipe.seed)
+        directions = random_map(every.features.shape[1], DIMENSION, self.recipe.seed).astype(np.float32)
         # Not secret: the models of an audit are never used.
         key = NoiseKey(bytes(32)).subkey(str(number))
         weight, bias = learn_private_classes(

@@ -49,9 +49,13 @@ class ClassifiedDataset:
 
     def weights(self) -> NDArray[np.float64]:
         """Compute the weight of an image of each class, so that all classes have the same total weight."""
-        counts = np.bincount(self.classes, minlength=len(self.names))
-        present = np.count_nonzero(counts)
-        return np.where(counts, len(self.classes) / (present * np.maximum(counts, 1)), 0.0)
+        return balanced_weights(np.bincount(self.classes, minlength=len(self.names)))
+
+
+def balanced_weights(counts: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the weight of an image of each class from the numbers of images, 0 for an empty class."""
+    present = np.count_nonzero(counts)
+    return np.where(counts > 0, counts.sum() / (max(present, 1) * np.maximum(counts, 1)), 0.0)
 
 
 def class_texts(labels: Labels, columns: LabelColumns, column: str) -> tuple[str, ...]:

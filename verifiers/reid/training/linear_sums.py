@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.models.pretrained import default_config
+from medsanitize.verifiers.reid.training.class_labels import balanced_weights
 from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel, packaged_features
 from medsanitize.verifiers.reid.training.linear_classifier import LinearRecipe, classifier_of, losses_of
 from medsanitize.verifiers.reid.training.summed_adamw import AdamW
@@ -124,7 +125,7 @@ class LinearSums:
         losses, _ = losses_of(
             torch.from_numpy(features).double(), torch.from_numpy(site.fit_classes), learned, self.recipe
         )
-        loss = (losses * torch.from_numpy(class_weights(state[_FIT]))[site.fit_classes]).sum()
+        loss = (losses * torch.from_numpy(balanced_weights(state[_FIT]))[site.fit_classes]).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         sums = {f"gradient.{name}": _gradient(learned[name]) for name in _PARAMETERS}
         with torch.no_grad():
@@ -134,7 +135,7 @@ class LinearSums:
                 learned,
                 self.recipe,
             )
-        weights = torch.from_numpy(class_weights(state[_VALIDATION]))[site.validation_classes]
+        weights = torch.from_numpy(balanced_weights(state[_VALIDATION]))[site.validation_classes]
         sums |= {"loss": np.array(float(loss.detach()))}
         return {
             **sums,
@@ -227,12 +228,6 @@ class LinearSums:
         gradients = {name: sums[f"gradient.{name}"] / images for name in _PARAMETERS}
         following |= self._optimizer.stepped(state, gradients, len(log))
         return following
-
-
-def class_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the weight of an image of each class, so that all classes have the same total weight."""
-    present = np.count_nonzero(counts)
-    return np.where(counts > 0, counts.sum() / (max(present, 1) * np.maximum(counts, 1)), 0.0)
 
 
 def _features(part: TrainingDataset, site: SiteImages) -> NDArray[np.float32]:

@@ -43,10 +43,10 @@ def private_plan(budget: PrivacyBudget, patients: int) -> PrivacyPlan:
     return plan_training(budget, patients, max(1, round(SHARE * patients)), STEPS, CLIP)
 
 
-def random_map(features: int, seed: int) -> NDArray[np.float32]:
-    """Draw orthogonal directions that depend on no image, ``(directions, features)``."""
-    drawn = np.random.default_rng(seed).standard_normal((features, min(DIMENSION, features)))
-    return np.ascontiguousarray(np.linalg.qr(drawn)[0].T, np.float32)
+def random_map(features: int, directions: int, seed: int) -> NDArray[np.float64]:
+    """Draw orthonormal directions that depend on no image, ``(directions, features)``."""
+    drawn = np.random.default_rng(seed).standard_normal((features, min(directions, features)))
+    return np.ascontiguousarray(np.linalg.qr(drawn)[0].T)
 
 
 def train_private_linear(
@@ -88,7 +88,7 @@ def train_private_linear(
     made_by = json.dumps([asdict(recipe), images.examples.digest, images.names, facts], sort_keys=True)
     key = kept_key(unfinished).subkey(made_by)
     features = packaged_features(images.examples, unfinished, progress, cancellation)
-    directions = random_map(features.shape[1], recipe.seed)
+    directions = random_map(features.shape[1], DIMENSION, recipe.seed).astype(np.float32)
     weight, bias = learn_private_classes(images, features @ directions.T, recipe, plan, key)
     config = default_config(modality)
     backbone = {f"features.{name}": value for name, value in packaged_weights(modality).items()}

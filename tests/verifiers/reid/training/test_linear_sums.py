@@ -10,6 +10,7 @@ from medsanitize.generators.phantoms.cohorts import write_chests
 from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
+from medsanitize.verifiers.reid.training.class_labels import balanced_weights
 
 pytestmark = pytest.mark.verify
 SITES, CLASSES = 3, ("PA", "AP")
@@ -20,15 +21,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_chests(tmp_path_factory.mktemp("chests"), range(24), visits=(2, 2), size=128)
 
 
-def test_class_weights_are_those_of_all_images_together() -> None:
-    from medsanitize.verifiers.reid.training.class_labels import ClassifiedDataset
-    from medsanitize.verifiers.reid.training.linear_sums import class_weights
-    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
-
-    classes = np.array([0, 0, 0, 2], np.int64)
-    examples = TrainingDataset((), classes, Modality.RADIOGRAPH, "")
-    expected = ClassifiedDataset(examples, classes, ("a", "b", "c")).weights()
-    assert np.array_equal(class_weights(np.array([3.0, 0.0, 1.0])), expected)
+def test_all_classes_have_the_same_total_weight_and_an_empty_one_has_none() -> None:
+    weights = balanced_weights(np.array([3.0, 0.0, 1.0]))
+    assert weights.tolist() == pytest.approx([2 / 3, 0, 2])
 
 
 def test_gradients_of_three_sites_train_the_classifier_of_all_images(table: Path, tmp_path: Path) -> None:

@@ -21,7 +21,11 @@ from medsanitize.verifiers.reid.training.privacy_accounting import (
     PrivacyPlan,
     SampledGaussian,
 )
-from medsanitize.verifiers.reid.training.private_classifier import learn_private_classes, random_map
+from medsanitize.verifiers.reid.training.private_classifier import (
+    DIMENSION,
+    learn_private_classes,
+    random_map,
+)
 from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from safetensors.numpy import load_file
 
@@ -58,7 +62,8 @@ def test_the_model_states_its_bound_and_nothing_else_of_its_patients(table: Path
     assert open_classification(tmp_path / "model").classes == ("AP", "PA")
     # The map depends on no image.
     weights = load_file(tmp_path / "model" / "weights.safetensors")
-    drawn = random_map(weights["projection.weight"].shape[1], LinearRecipe().seed)
+    drawn = random_map(weights["projection.weight"].shape[1], DIMENSION, LinearRecipe().seed)
+    drawn = drawn.astype(np.float32)
     assert np.array_equal(weights["projection.weight"], drawn)
 
 
