@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.images.image import Modality
 
 
+def _model_and_pictures(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options --model and --output of attacks that reconstruct images."""
+    model = click.option(
+        "--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features."
+    )
+    output = click.option(
+        "--output",
+        type=FILE,
+        metavar="FOLDER",
+        help="New folder for report.json and pictures of originals and reconstructions: they show patients.",
+    )
+    return model(output(function))
+
+
 def _images_of_patients(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of a table of images, in the place of phantoms."""
     options = (
@@ -94,13 +108,7 @@ _CLASS = click.option("--class", "column", metavar="COLUMN", help="Column of the
     show_default=True,
     help="Steps of the search for the images.",
 )
-@click.option("--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features.")
-@click.option(
-    "--output",
-    type=FILE,
-    metavar="FOLDER",
-    help="New folder for report.json and pictures of originals and reconstructions: they show patients.",
-)
+@_model_and_pictures
 def gradients(
     images: Path | None,
     labels: Path | None,
@@ -317,13 +325,7 @@ def _membership_lines(result: MembershipAttack) -> list[str]:
     show_default=True,
     help="How often the decoder sees each image.",
 )
-@click.option("--model", type=FILE, help="Folder of a retrieval model; by default ImageNet features.")
-@click.option(
-    "--output",
-    type=FILE,
-    metavar="FOLDER",
-    help="New folder for report.json and pictures of originals and reconstructions: they show patients.",
-)
+@_model_and_pictures
 def decoder(
     images: Path | None,
     labels: Path | None,

@@ -279,7 +279,20 @@ class _FrameCleaner:
         for index, lanes in enumerate(self.lanes):
             boxes = [box for lane in lanes for box in lane if not self.is_kept(box)]
             if tiled := tiled_areas(boxes, shape):
+                self.require_little(tiled, self.own[index])
                 self.own[index] = merge_areas([*self.own[index], *tiled])
+
+    def require_little(self, added: Sequence[Area], areas: Sequence[Area]) -> None:
+        """Raise Quarantined where areas beside those that are blanked anyway may be anatomy."""
+        if not added:
+            return
+        mask = np.zeros((self.image.geometry.rows, self.image.geometry.columns), bool)
+        for left, top, right, bottom in added:
+            mask[top:bottom, left:right] = True
+        for left, top, right, bottom in areas:
+            mask[top:bottom, left:right] = False
+        if mask.mean() > _MOST_UNREAD:
+            raise Quarantined("burned-in-text-unread", "pixels")
 
     def add_spelled(self) -> None:
         """Blank in every frame the lines that the frames spell together."""
@@ -317,7 +330,6 @@ class _FrameCleaner:
         Quarantined
             ``burned-in-text-unread`` if blanking would take too much of the frame.
         """
-        shape = (self.image.geometry.rows, self.image.geometry.columns)
         codes: list[Area] = []
         for number, picture in enumerate(pictures):
             # Later renderings amplify noise, which may look like a pattern, but never decodes.
@@ -327,14 +339,7 @@ class _FrameCleaner:
         texts += large_unread_areas(shown.values, shown.chances, harmless, [*areas, *codes, *texts])
         for one in shown.hidden:
             texts += unread_areas(one.values, one.chances, harmless, [*areas, *codes, *texts])
-        if texts:
-            mask = np.zeros(shape, bool)
-            for left, top, right, bottom in texts:
-                mask[top:bottom, left:right] = True
-            for left, top, right, bottom in areas:
-                mask[top:bottom, left:right] = False
-            if mask.mean() > _MOST_UNREAD:
-                raise Quarantined("burned-in-text-unread", "pixels")
+        self.require_little(texts, areas)
         return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
 
     def shown_by(self, samples: Samples, frame: bytes) -> _Shown:
