@@ -143,7 +143,6 @@ def run_decoder_attack(
     check_extra("verify")
     from medsanitize.generators.quality.reconstructions import resemblance
     from medsanitize.verifiers.reid.inversion.image_decoder import train_decoder
-    from medsanitize.verifiers.reid.inversion.reidentified import reidentified
     from medsanitize.verifiers.reid.training.training_dataset import gather_images
 
     if request.output is not None:
@@ -168,14 +167,8 @@ def run_decoder_attack(
     shown, searched = every.part(attacked), every.part(gallery)
     made = decoder.decode(shown.vectors)
     progress.stage("search", None)
-    theirs = _embed(pictures_of(searched.squares.pixels, examples.modality), model, cancellation)
     decoded, genuine = (
-        reidentified(
-            _embed(pictures_of(pixels, examples.modality), model, cancellation),
-            shown.squares.patients,
-            theirs,
-            searched.squares.patients,
-        )
+        _searched(pixels, shown.squares, searched.squares, model, cancellation)
         for pixels in (made, shown.squares.pixels)
     )
     steps = [(original[None], one[None]) for original, one in zip(shown.squares.pixels, made, strict=True)]
@@ -204,6 +197,18 @@ def _model(request: DecoderAttackRequest, modality: Modality) -> Retrieval:
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 
     return open_retrieval(request.model) if request.model else packaged_retrieval(modality)
+
+
+def _searched(
+    pixels: NDArray[np.uint8], shown: Squares, gallery: Squares, model: Retrieval, cancellation: Cancellation
+) -> Reidentified:
+    """Search pictures of the shown patients among the gallery."""
+    from medsanitize.verifiers.reid.inversion.reidentified import reidentified
+
+    own, theirs = (
+        _embed(pictures_of(one, shown.modality), model, cancellation) for one in (pixels, gallery.pixels)
+    )
+    return reidentified(own, shown.patients, theirs, gallery.patients)
 
 
 def _embedded(

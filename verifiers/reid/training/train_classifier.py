@@ -142,18 +142,12 @@ def train_classification(
             "Use the recipe frozen",
         )
     images, excluded = gather_classes(labels, class_texts(labels, *classes), progress, cancellation)
+    place = (unfinished, progress, cancellation)
     if budget is not None and isinstance(recipe, LinearRecipe):
-        learned, privacy = train_private_linear(images, recipe, budget, unfinished, progress, cancellation)
-        counts = {"fit_patients": len(np.unique(images.examples.patients))}
-        # Numbers of images are learned from patients.
-        training: dict[str, Any] = {"counts": counts, "privacy": dict(privacy)}
+        learned, training = _privately(images, recipe, budget, *place)
     else:
-        fit, validation = split_classes(images, recipe.seed)
-        if isinstance(recipe, LinearRecipe):
-            learned = train_linear(fit, validation, recipe, unfinished, progress, cancellation)
-        else:
-            learned = train_dense(fit, validation, recipe, weights, unfinished, progress, cancellation)
-        training = {"counts": _counts(fit, validation), "excluded": dict(excluded)}
+        learned, training = _learned(images, recipe, weights, *place)
+        training["excluded"] = dict(excluded)
     modality = images.examples.modality
     config = ModelConfig(
         ModelKind.CLASSIFICATION,
@@ -174,6 +168,36 @@ def train_classification(
     # Only now: until the model is complete, a resume needs it.
     shutil.rmtree(unfinished, ignore_errors=True)
     return TrainingResult(digest, training["counts"], excluded, learned.log, training.get("privacy"))
+
+
+def _privately(
+    images: ClassifiedDataset,
+    recipe: LinearRecipe,
+    budget: PrivacyBudget,
+    unfinished: Path,
+    progress: Progress,
+    cancellation: Cancellation,
+) -> tuple[TrainedModel, dict[str, Any]]:
+    learned, privacy = train_private_linear(images, recipe, budget, unfinished, progress, cancellation)
+    # Numbers of images are learned from patients.
+    counts = {"fit_patients": len(np.unique(images.examples.patients))}
+    return learned, {"counts": counts, "privacy": dict(privacy)}
+
+
+def _learned(
+    images: ClassifiedDataset,
+    recipe: ClassRecipe,
+    weights: str | None,
+    unfinished: Path,
+    progress: Progress,
+    cancellation: Cancellation,
+) -> tuple[TrainedModel, dict[str, Any]]:
+    fit, validation = split_classes(images, recipe.seed)
+    if isinstance(recipe, LinearRecipe):
+        learned = train_linear(fit, validation, recipe, unfinished, progress, cancellation)
+    else:
+        learned = train_dense(fit, validation, recipe, weights, unfinished, progress, cancellation)
+    return learned, {"counts": _counts(fit, validation)}
 
 
 def _counts(fit: ClassifiedDataset, validation: ClassifiedDataset) -> dict[str, int]:
