@@ -200,7 +200,11 @@ def _model(request: DecoderAttackRequest, modality: Modality) -> Retrieval:
 
 
 def _searched(
-    pixels: NDArray[np.uint8], shown: Squares, gallery: Squares, model: Retrieval, cancellation: Cancellation
+    pixels: NDArray[np.float32],
+    shown: Squares,
+    gallery: Squares,
+    model: Retrieval,
+    cancellation: Cancellation,
 ) -> Reidentified:
     """Search pictures of the shown patients among the gallery."""
     from medsanitize.verifiers.reid.inversion.reidentified import reidentified
