@@ -65,6 +65,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "party": ("party", "Take part in private comparisons with other hospitals."),
     "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
+    "query": (
+        "release",
+        "Query a release in SQL: what its headers say, by object and by series, and its manifest.",
+    ),
     "registry": (
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",

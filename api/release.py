@@ -133,6 +133,31 @@ class Release:
             raise UsageError("pandas is not installed", "Install it with: pip install pandas") from None
         return frame
 
+    def query(self, sql: str) -> pa.Table:
+        """Run a query in DuckDB's SQL on the tables of this release.
+
+        Parameters
+        ----------
+        sql : str
+            Tables: ``objects`` and ``patients``, the manifest; ``index``, the research index, which has what
+            the released headers say; ``series``, one row per series. Nothing else can be read.
+
+        Returns
+        -------
+        pyarrow.Table
+            The result.
+
+        Raises
+        ------
+        UsageError
+            The query is not valid or fails.
+        IntegrityError
+            A table is missing or damaged.
+        """
+        from medsanitize.release.query import query_release
+
+        return query_release(self._path, sql)
+
     def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
         """Verify this release; see `medsanitize.verify`."""
         return verify(self._path, key=key)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 from medsanitize.commands.options import KIND
 
 if TYPE_CHECKING:
@@ -56,6 +57,28 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
     facts = {"objects": result.objects, "files": result.files, "identifiers": str(result.identifiers)}
     print_result(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
     return code
+
+
+@command("query", "medsanitize query release 'SELECT Modality, count(*) FROM series GROUP BY Modality'")
+@click.argument("release", type=FILE)
+@click.argument("sql")
+def query(release: Path, sql: str, *, as_json: bool, **_: Any) -> int:
+    """Query a release in SQL: what its headers say, by object and by series, and its manifest.
+
+    Tables: index (one row per object) and series, with columns named as in DICOM and idc-index; objects and
+    patients, the manifest. The query can read nothing else.
+    """
+    from medsanitize.api.release import Release
+
+    found = Release(release).query(sql)
+    rows = found.to_pylist()
+    cells = [tuple("" if cell is None else str(cell) for cell in row.values()) for row in rows]
+    lines = aligned([tuple(found.column_names), *cells])
+    # A value of a header must not move the cursor of the terminal.
+    text = "\n".join("".join(one if one.isprintable() else "?" for one in line) for line in lines)
+    facts = {"columns": found.column_names, "rows": json.loads(json.dumps(rows, default=str)), "exit_code": 0}
+    print_result(as_json, facts, text)
+    return 0
 
 
 @command("conformance", "medsanitize conformance release")
