@@ -32,6 +32,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "run",
         "Create a small synthetic hospital export with planted identifiers in FOLDER, and release it.",
     ),
+    "diff": (
+        "release",
+        "Show what changed from one release to another: objects and patients added, removed or changed.",
+    ),
     "doctor": (
         "doctor",
         "Show versions, extras, models, resources and folders, and the connections that POLICY makes.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Registration
     from medsanitize.release.registry import Registry
 
+_CHANGED: Final = {
+    "added": "added",
+    "removed": "removed",
+    "header": "with another header",
+    "pixels": "with other pixels",
+    "same": "same",
+}
 _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 
 
@@ -78,6 +86,36 @@ def query(release: Path, sql: str, *, as_json: bool, **_: Any) -> int:
     text = "\n".join("".join(one if one.isprintable() else "?" for one in line) for line in lines)
     facts = {"columns": found.column_names, "rows": json.loads(json.dumps(rows, default=str)), "exit_code": 0}
     print_result(as_json, facts, text)
+    return 0
+
+
+@command("diff", "medsanitize diff release-1.0 release-1.1")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+def diff(before: Path, after: Path, *, as_json: bool, **_: Any) -> int:
+    """Show what changed from one release to another: objects and patients added, removed or changed.
+
+    Releases with different release keys have no pseudonyms in common. --json lists every object.
+    """
+    from medsanitize.api.release import Release
+
+    older, newer = Release(before), Release(after)
+    found = newer.differences(older)
+    objects = (f"{found.objects[change]:,} {words}" for change, words in _CHANGED.items())
+    patients = (f"{number:,} {change}" for change, number in found.patients.items())
+    lines = [
+        f"{older.name} {older.version} -> {newer.name} {newer.version}",
+        f"Objects: {', '.join(objects)}.",
+        f"Patients: {', '.join(patients)}.",
+        "The policy is the same." if found.same_policy else "The policy changed.",
+    ]
+    facts = {
+        "objects": dict(found.objects),
+        "patients": dict(found.patients),
+        "changed": [asdict(one) for one in found.changed],
+        "same_policy": found.same_policy,
+    }
+    print_result(as_json, {**facts, "exit_code": 0}, "\n".join(lines))
     return 0
 
 
