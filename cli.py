@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "explain",
         "Explain a classifier's prediction for IMAGE with similar synthetic images.",
     ),
+    "export": ("release", "Export a release for other programs: the objects with what their headers say."),
     "federation": (
         "federation",
         "Train a model with other hospitals, who see neither images nor statistics of each other.",

@@ -13,6 +13,7 @@ from medsanitize.commands.options import KIND
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Registration
+    from medsanitize.release.exports.export import Form
     from medsanitize.release.registry import Registry
 
 _CHANGED: Final = {
@@ -117,6 +118,29 @@ def diff(before: Path, after: Path, *, as_json: bool, **_: Any) -> int:
     }
     print_result(as_json, {**facts, "exit_code": 0}, "\n".join(lines))
     return 0
+
+
+@command("export", "medsanitize export webdataset release shards")
+@click.argument("form", type=click.Choice(["huggingface", "nifti", "webdataset"]))
+@click.argument("release", type=FILE)
+@click.argument("output", type=FILE)
+def export(form: Form, release: Path, output: Path, *, as_json: bool, log_json: bool) -> int:
+    """Export a release for other programs: the objects with what their headers say.
+
+    huggingface writes Parquet files with the objects in them, webdataset tar files, nifti a volume with BIDS
+    sidecar for each series (extra export). After an interruption, the same command goes on. The same release
+    gives the same bytes; EXPORT.json names the release and the digest of every file.
+    """
+    from medsanitize.release.exports.export import export_release
+
+    with long_running(log_json) as (progress, cancellation):
+        done = export_release(release, output, form, progress, cancellation)
+    lines = [f"{done.objects:,} objects in {done.files:,} files."]
+    lines += [f"Left out: {count:,} {reason}." for reason, count in done.left_out.items()]
+    code = 1 if done.left_out else 0
+    facts = {"objects": done.objects, "files": done.files, "left_out": done.left_out, "exit_code": code}
+    print_result(as_json, facts, "\n".join(lines))
+    return code
 
 
 @command("conformance", "medsanitize conformance release")

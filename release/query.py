@@ -72,7 +72,9 @@ def query_release(release: Path, sql: str) -> pa.Table:
             return found.to_arrow_table()
         except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as refused:
             # These quote the query itself and the names of columns, no values.
-            raise UsageError("The query is not valid", str(refused).strip().partition("\n")[0]) from None
+            raise UsageError(
+                "The query is not valid", str(refused).partition("\n")[0].rstrip(" .!")
+            ) from None
         except duckdb.PermissionException:
             raise UsageError(
                 "The query reads or writes something else than the tables of the release",
