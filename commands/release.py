@@ -135,7 +135,7 @@ def export(form: Form, release: Path, output: Path, *, as_json: bool, log_json: 
 
     with long_running(log_json) as (progress, cancellation):
         done = export_release(release, output, form, progress, cancellation)
-    lines = [f"{done.objects:,} objects in {done.files:,} files."]
+    lines = [f"Objects: {done.objects:,}. Files: {done.files:,}."]
     lines += [f"Left out: {count:,} {reason}." for reason, count in done.left_out.items()]
     code = 1 if done.left_out else 0
     facts = {"objects": done.objects, "files": done.files, "left_out": done.left_out, "exit_code": code}
