@@ -309,6 +309,17 @@ def _threshold_lines(one: Comparison, *, several: bool) -> list[str]:
     return lines
 
 
+def _calibration_lines(found: Overlap, request: OverlapRequest) -> list[str]:
+    """Whose patients a federated calibration counted, where its rates are quoted."""
+    from medsanitize.pipeline.calibrations import read_given_calibration
+
+    sources = {limit.source for one in found.comparisons for limit in one.evidence.thresholds.values()}
+    if request.calibration is None or "given" not in sources:
+        return []
+    said = read_given_calibration(request.calibration).statement
+    return [said] if said else []
+
+
 def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
     from medsanitize.verifiers.reid.images.kinds import STATE_IT, UNKNOWN_KIND
 
@@ -319,6 +330,7 @@ def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
     for one in found.comparisons:
         lines += _threshold_lines(one, several=len(found.comparisons) > 1)
     lines += [one.verdict.sentence for one in found.comparisons]
+    lines += _calibration_lines(found, request)
     if unknown := sum(side.unread.get(UNKNOWN_KIND, 0) for side in found.datasets):
         lines.append(f"Not compared, of unknown kind: {unknown:,} images. {STATE_IT}.")
     if request.output is not None:

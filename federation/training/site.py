@@ -16,12 +16,16 @@ from medsanitize.federation.messages.frame import packed, unpacked
 from medsanitize.federation.parties.identity import Identity, LocalParty, open_party
 from medsanitize.federation.parties.trust import trusted_partner
 from medsanitize.federation.secure_aggregation.member import Member
+from medsanitize.federation.training.calibrated_models import open_accepted
+from medsanitize.federation.training.calibration_site import CalibrationSite
 from medsanitize.federation.training.code_digest import code_digest
 from medsanitize.federation.training.invitation import Invitation, read_invitation
+from medsanitize.federation.training.job import FederatedJob
+from medsanitize.federation.training.kinds import modality_of
 from medsanitize.federation.training.site_images import classified_images_of, images_of, labels_of
 from medsanitize.federation.training.statement import statement_of
 from medsanitize.federation.training.states import received_state
-from medsanitize.federation.training.training import FederatedTraining, training_of
+from medsanitize.federation.training.training import training_of
 from medsanitize.federation.transport.https_client import post_message
 from medsanitize.policies.federation import SitePolicy
 from medsanitize.release.atomic_io import storage_errors, write_atomic
@@ -175,9 +179,13 @@ def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joi
     terms = site.invitation.terms
     with storage_errors():
         site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    training = training_of(site.invitation, site.folder)
+    training = training_of(site.invitation, site.party, site.folder)
     labels = labels_of(site.policy, str(terms["kind"]), list(site.invitation.sites), site.party.identity.name)
-    if terms["classes"] is not None:
+    images: SiteImages | CalibrationSite
+    if terms["model"] == "calibration":
+        models = open_accepted(site.policy.models, terms, modality_of(terms))
+        images = CalibrationSite(labels, terms, site.policy.columns, models, progress, cancellation)
+    elif terms["classes"] is not None:
         images = classified_images_of(labels, terms, site.policy.columns, site.folder, progress, cancellation)
     else:
         images = images_of(
@@ -217,8 +225,8 @@ def saved_digest(folder: Path) -> str:
 
 def _answered(
     site: Site,
-    training: FederatedTraining,
-    images: SiteImages,
+    training: FederatedJob,
+    images: SiteImages | CalibrationSite,
     told: Mapping[str, Any],
     given: Mapping[str, bytes],
 ) -> Mapping[str, bytes]:
@@ -275,7 +283,7 @@ def _asked(site: Site, message: bytes, cancellation: Cancellation) -> bytes:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _finish(site: Site, training: FederatedTraining, state: State, cancellation: Cancellation) -> Joined:
+def _finish(site: Site, training: FederatedJob, state: State, cancellation: Cancellation) -> Joined:
     from medsanitize.verifiers.reid.models.model_folder import LIST
 
     if (site.policy.output / LIST).exists():

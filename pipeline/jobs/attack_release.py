@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.jobs.evaluate_model import progress_callback
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
@@ -18,6 +17,7 @@ from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.manifest import read_policy_digest
+from medsanitize.verifiers.reid.evaluation.score_images import progress_callback
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
