@@ -60,22 +60,35 @@ def check_calibration(job: Job) -> None:
         raise UsageError("The calibration of matchers has no generator and no classes", "Use the recipe gate")
 
 
-def digests_of(models: CalibratedModels | None, kind: Modality) -> dict[str, str | None]:
+def digests_of(
+    models: CalibratedModels | None, kind: Modality, classes: Mapping[str, Any] | None
+) -> dict[str, str | None]:
     """Return the digests of the models of a job.
 
     Raises
     ------
     UsageError
-        A folder holds no such model, or one for another kind of image.
+        A folder holds no such model, one for another kind of image, or a generator of other classes.
     IntegrityError
         A model was changed.
     """
     opened = open_models(models, kind)
+    check_classes(opened.generator, classes)
     return {
         "retrieval": opened.retrieval.digest,
         "verification": opened.verification.digest if opened.verification else None,
         "generator": opened.generator.digest if opened.generator else None,
     }
+
+
+def check_classes(generator: Generator | None, classes: Mapping[str, Any] | None) -> None:
+    """Raise UsageError where a job names other classes than its generator has."""
+    named = tuple((classes or {"names": ()})["names"])
+    if generator is not None and named != tuple(generator.classes):
+        raise UsageError(
+            "The job names other classes than its generator has, or in another order",
+            "Write in its section classes the column and the classes of the generator's config.json",
+        )
 
 
 def open_accepted(models: CalibratedModels | None, terms: Mapping[str, Any], kind: Modality) -> OpenedModels:

@@ -69,16 +69,24 @@ class CalibrationSite:
         Raises
         ------
         UsageError
-            A model was trained on these images, or two patients have the same image.
+            A model was trained on these images, or a model is missing.
         """
+        from medsanitize.generators.privacy_gate.pooled_controls import count_controls
+        from medsanitize.verifiers.reid.training.calibration_counts import count_scores, score_grid
+
+        controls, (genuine, highest) = self.score_controls()
+        return {**count_controls(controls), **count_scores(genuine, highest, score_grid())}
+
+    def score_controls(
+        self,
+    ) -> tuple[dict[str, NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Score positive controls by kind, images of one patient, and strangers; see `count_controls`."""
         from medsanitize.generators.privacy_gate.calibration_scores import (
             compare_everything,
             score_controls,
             score_patients,
         )
         from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers, preprocess_images
-        from medsanitize.generators.privacy_gate.pooled_controls import count_controls
-        from medsanitize.verifiers.reid.training.calibration_counts import count_scores, score_grid
 
         models = self.models
         if models.verification is None or models.generator is None:
@@ -89,17 +97,11 @@ class CalibrationSite:
             split.pictures, models.generator.size, "read calibration images", self.progress, self.cancellation
         )
         own = verifiers.see(squares, "embed calibration images")
+        strength = float(self.terms["strength"])
         controls = score_controls(
-            squares,
-            split,
-            own,
-            models.generator,
-            float(self.terms["strength"]),
-            verifiers,
-            compare_everything,
+            squares, split, own, models.generator, strength, verifiers, compare_everything
         )
-        genuine, highest = score_patients(own, split.patients, verifiers)
-        return {**count_controls(controls), **count_scores(genuine, highest, score_grid())}
+        return controls, score_patients(own, split.patients, verifiers)
 
     def _split(self, classes: tuple[str, ...]) -> Split:
         import numpy as np

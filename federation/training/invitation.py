@@ -126,7 +126,7 @@ def terms_of(job: Job) -> dict[str, Any]:
     """Return what a job and its invitation have in common, as JSON types."""
     facts: dict[str, Any] = job.model_dump(mode="json", include=set(_TERMS))
     if job.model == "calibration":
-        facts["models"] = digests_of(job.models, modality_of(facts))
+        facts["models"] = digests_of(job.models, modality_of(facts), facts["classes"])
     return facts
 
 
