@@ -35,7 +35,7 @@ def deaths(out: Path, kills: int) -> bool:
         print(f"  after {done} kills: {same} of {jobs} jobs ended with the same model", flush=True)
     by_role = ", ".join(f"{name} {count}" for name, count in hit.items())
     print(
-        f"\nkill -9 of server and sites in turn, {sum(hit.values())} times ({by_role}), in {jobs} jobs: {same}"
+        f"\nkill -9 of server and sites in turn: {sum(hit.values())} kills ({by_role}) in {jobs} jobs; {same}"
         f" of {jobs} jobs ended with the model of an undisturbed job at the server and all sites. Undisturbed"
         f" {length:.0f} s, all others {time.perf_counter() - began:.0f} s."
     )

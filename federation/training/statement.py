@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from medsanitize.federation.training.calibrated_models import GATE
 from medsanitize.federation.training.invitation import Invitation
+
+_GENERATOR: Final = (
+    " Every site has the generator, which has passed no gate: it can be searched for training images."
+)
 
 
 def statement_of(invitation: Invitation) -> str:
@@ -32,6 +37,7 @@ def statement_of(invitation: Invitation) -> str:
         " something about them: secure aggregation hides the site, not what all sites show together,"
         f" {protection}. The server is trusted to send the same state to all; a site that"
         " invents its images can spoil the model."
+        + (_GENERATOR if invitation.terms["recipe"] == GATE else "")
     )
 
 

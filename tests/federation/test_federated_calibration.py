@@ -24,11 +24,16 @@ from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers, prepr
 from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.privacy_gate.statement import undrawn
 from medsanitize.pipeline.calibrations import read_gate_calibration, read_given_calibration
+from medsanitize.pipeline.demo.federation import prepare_federation
+from medsanitize.pipeline.jobs.run_federation import run_on_this_machine
 from medsanitize.policies.federation import Job
 from medsanitize.progress import Cancellation, NoProgress
+from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
 from medsanitize.verifiers.reid.evaluation.score_images import calibrating, score_images
+from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels, read_labels
-from medsanitize.verifiers.reid.training.calibration_counts import lowered, raised, score_grid
+from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+from medsanitize.verifiers.reid.training.calibration_counts import distance_grid, lowered, raised, score_grid
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -284,10 +289,36 @@ def test_a_model_that_learned_the_images_does_not_calibrate(federation: Federati
 
 
 def test_scores_outside_the_grid_are_refused() -> None:
-    from medsanitize.verifiers.reid.training.calibration_counts import count_scores, distance_grid
+    from medsanitize.verifiers.reid.training.calibration_counts import count_scores
 
     with pytest.raises(UsageError, match="outside of the range"):
         count_scores(np.array([-3.0]), np.zeros((1, 1)), distance_grid())
+
+
+@pytest.mark.slow
+def test_processes_calibrate_the_packaged_features(tmp_path: Path) -> None:
+    """Server and sites as processes; the sum is the calibration of all images together."""
+    prepared = prepare_federation(tmp_path / "demo", patients=12, size=128)
+    job = prepared.job.read_text().replace(
+        "model: retrieval\nrecipe: moments-256", "model: calibration\nrecipe: matcher"
+    )
+    prepared.job.write_text(job)
+    for path in prepared.sites.values():
+        path.write_text(path.read_text().replace("retrieval/moments-256", "calibration/matcher"))
+    told = run_on_this_machine(prepared.job, list(prepared.sites.values()), *QUIET)
+    assert told["rounds"] == 1
+    found = read_given_calibration(prepared.folder / "federated" / FILE).file
+    own = []
+    for name in prepared.sites:
+        labels = read_labels(prepared.folder / name / "images" / "labels.csv", split="train")
+        scored = score_images(
+            labels.of_kind(Modality.RADIOGRAPH), packaged_retrieval(Modality.RADIOGRAPH), None, *QUIET
+        )
+        own += list(sum_pairs(*calibrating(scored)).calibration().genuine)
+        assert read_given_calibration(prepared.folder / name / "model" / FILE).file == found
+    grid = distance_grid()
+    assert found.sites == len(prepared.sites)
+    assert found.calibration.genuine == tuple(np.sort(grid[lowered(np.array(own), grid)]).tolist())
 
 
 @pytest.mark.parametrize(
