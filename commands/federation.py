@@ -60,7 +60,7 @@ def federation_server(job: Path, *, as_json: bool, log_json: bool) -> int:
         result = serve_job(loaded, started_as(as_json), progress, cancellation)
     code = 0 if len(result.confirmed) == len(loaded.sites) else 1
     facts = {"digest": result.digest, "rounds": result.rounds, "confirmed": list(result.confirmed)}
-    what = "calibration" if loaded.model == "calibration" else "model"
+    what = loaded.model if loaded.model in ("calibration", "card") else "model"
     text = (
         f"Digest of the {what}: {result.digest}\nIts {result.rounds} sums are complete;"
         f" {len(result.confirmed)} of {len(loaded.sites)} sites have the same {what}.\n{result.statement}"
@@ -79,6 +79,7 @@ def federation_site(policy: Path, invitation: Path, *, show: bool, as_json: bool
     Waits for a server that is not there yet. After Ctrl-C or a crash, the same command resumes.
     """
     from medsanitize.federation.training.site import open_site, shown, take_part
+    from medsanitize.pipeline.jobs.join_card import card_site
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
     from medsanitize.policies.federation import load_site_policy
 
@@ -91,7 +92,8 @@ def federation_site(policy: Path, invitation: Path, *, show: bool, as_json: bool
     terms = site.invitation.terms
     _check_extras(terms["recipe"], private=terms["privacy"] is not None)
     with long_running(log_json) as (progress, cancellation):
-        joined = take_part(site, progress, cancellation)
+        counted = card_site(site) if terms["card"] is not None else None
+        joined = take_part(site, progress, cancellation, counted)
     text = f"Digest of the result: {joined.digest}\nThis site has added to {joined.rounds} sums."
     print_result(as_json, {"digest": joined.digest, "rounds": joined.rounds}, text)
     return 0
@@ -128,11 +130,22 @@ def _check_extras(recipe: str, *, private: bool) -> None:
 
 def _shown_lines(facts: dict[str, Any]) -> list[str]:
     terms = facts["terms"]
+    if terms["card"] is not None:
+        given = [
+            "From this site: numbers of its released patients with noise, epsilon"
+            f" {terms['card']['epsilon']:g}.",
+            f"Tables of findings: {len(terms['card']['findings'])}.",
+        ]
+    else:
+        given = [
+            f"From this site: {facts['images']:,} images of {facts['patients']:,} patients.",
+            *(f"Left out: {count:,} ({reason})." for reason, count in facts["excluded"].items()),
+        ]
+    kind = f", {terms['kind']} images" if terms["kind"] else ""
     return [
-        f"Job {terms['name']}: {terms['model']} with the recipe {terms['recipe']}, {terms['kind']} images.",
+        f"Job {terms['name']}: {terms['model']} with the recipe {terms['recipe']}{kind}.",
         f"Sites: {', '.join(facts['sites'])}; at least {facts['threshold']} in a sum.",
-        f"From this site: {facts['images']:,} images of {facts['patients']:,} patients.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in facts["excluded"].items()),
+        *given,
         f"Digest of the job: {facts['job']}",
         f"Digest of the program: {facts['code']}",
         facts["statement"],

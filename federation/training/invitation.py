@@ -21,6 +21,7 @@ from medsanitize.federation.secure_aggregation.aggregation import (
     threshold_for,
 )
 from medsanitize.federation.training.calibrated_models import check_calibration, digests_of
+from medsanitize.federation.training.card import check_card
 from medsanitize.federation.training.code_digest import code_digest
 from medsanitize.federation.training.kinds import modality_of
 from medsanitize.policies.federation import Job
@@ -30,9 +31,8 @@ from medsanitize.release.canonical_json import canonical_json, document_json
 FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
-_TERMS: Final = (
-    *("name", "model", "recipe", "kind", "classes", "models", "strength", "privacy", "least", "aggregation"),
-    *("seed", "most_images"),
+_TERMS: Final = tuple(
+    "name model recipe kind classes models strength card privacy least aggregation seed most_images".split()
 )
 
 
@@ -101,6 +101,7 @@ def invite(job: Job, party: LocalParty) -> Invitation:
         raise UsageError("The job names a site twice, or fewer sites than it needs", "Correct its sites")
     sites = {name: trusted_partner(party, name).fingerprint for name in job.sites}
     check_calibration(job)
+    check_card(job)
     if job.model != "calibration" and (job.model == "classification") != (job.classes is not None):
         raise UsageError(
             "A job for a classifier names its classes, and no other training does",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize.errors import UsageError
 from medsanitize.federation.training.calibrated_models import RECIPES as CALIBRATIONS
 from medsanitize.federation.training.calibration import FederatedCalibration
+from medsanitize.federation.training.card import FederatedCard
 from medsanitize.federation.training.kinds import modality_of
 from medsanitize.federation.training.statement import privacy_sentence
 from medsanitize.federation.training.summed_vectors import joined_vector, separated, vector_length
@@ -233,6 +234,8 @@ def training_of(
     from medsanitize.verifiers.reid.training.moment_sums import MomentSums
 
     terms = invitation.terms
+    if terms["model"] == "card":
+        return FederatedCard(invitation)
     if f"{terms['model']}/{terms['recipe']}" in CALIBRATIONS:
         modality_of(terms)
         return FederatedCalibration(invitation, party)
