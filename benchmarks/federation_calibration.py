@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from common import shared, table
 from federation_jobs import called, run, tables_of
-from medsanitize.pipeline.calibrations import read_gate_calibration, read_given_calibration
 from medsanitize.pipeline.demo.federation import NAMES, RECIPE, Federation, found_federation
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration, read_given_calibration
 
 LARGEST_GAP = 0.05
 RATES = (0.05, 0.1, 0.25)

@@ -92,8 +92,8 @@ def _verifier_lines(result: Evaluation) -> list[str]:
 
 
 def _lines(result: Evaluation, output: Path | None, calibration: Path | None) -> list[str]:
-    from medsanitize.pipeline.calibrations import read_given_calibration
     from medsanitize.pipeline.jobs.evaluate_model import CALIBRATION
+    from medsanitize.pipeline.runtime.calibrations import read_given_calibration
     from medsanitize.verifiers.reid.evaluation.evaluation_report import excluded_lines, number
 
     search, pairs = result.retrieval, result.verification

@@ -311,7 +311,7 @@ def _threshold_lines(one: Comparison, *, several: bool) -> list[str]:
 
 def _calibration_lines(found: Overlap, request: OverlapRequest) -> list[str]:
     """Whose patients a federated calibration counted, where its rates are quoted."""
-    from medsanitize.pipeline.calibrations import read_given_calibration
+    from medsanitize.pipeline.runtime.calibrations import read_given_calibration
 
     sources = {limit.source for one in found.comparisons for limit in one.evidence.thresholds.values()}
     if request.calibration is None or "given" not in sources:

@@ -52,7 +52,7 @@ class CalibrationSite:
             A model was trained on these images: it matches them too well.
         """
         from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
-        from medsanitize.verifiers.reid.evaluation.score_images import calibrating, score_images
+        from medsanitize.verifiers.reid.overlap.score_images import calibrating, score_images
         from medsanitize.verifiers.reid.training.calibration_counts import count_pairs
         from medsanitize.verifiers.reid.training.training_dataset import digest_of_files
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize.errors import UsageError
 from medsanitize.federation.training.summed_vectors import joined_vector, separated, vector_length
 from medsanitize.policies.dataset_card import CardSection
-from medsanitize.policies.federation import Job
 from medsanitize.release.canonical_json import document_json
 from medsanitize.release.dataset_card.budget import CardBudget, Spending
 from medsanitize.release.dataset_card.documents import card_facts, card_markdown, croissant_record_set
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from medsanitize.verifiers.reid.training.sums import State, Summed
     from numpy.typing import NDArray
 
-RECIPE: Final = "card/laplace"
 CARD, CROISSANT, FACTS = "dataset-card.md", "croissant.json", "card.json"
 _START, _COUNTS = "phase", "counts"
 # Larger than any number of patients and its noise: the numbers are whole.
@@ -151,19 +149,3 @@ class FederatedCard:
             FACTS: document_json(facts),
         }
         return write_folder(output, content, Names(names, names))
-
-
-def check_card(job: Job) -> None:
-    """Raise UsageError where a job and its section card do not fit together."""
-    if (job.model == "card") != (job.card is not None):
-        raise UsageError("A job for a dataset card has the section card, and no other job does")
-    if job.card is None:
-        return
-    if f"card/{job.recipe}" != RECIPE:
-        raise UsageError("A joint dataset card has the recipe laplace", "Correct its recipe")
-    if job.aggregation != "secure" or job.classes is not None:
-        raise UsageError(
-            "A joint dataset card has no classes, and needs secure aggregation: the noise of one site is not"
-            " enough",
-            "Leave out aggregation and classes",
-        )

@@ -21,7 +21,7 @@ from medsanitize.federation.secure_aggregation.aggregation import (
     threshold_for,
 )
 from medsanitize.federation.training.calibrated_models import check_calibration, digests_of
-from medsanitize.federation.training.card import check_card
+from medsanitize.federation.training.card_terms import check_card
 from medsanitize.federation.training.code_digest import code_digest
 from medsanitize.federation.training.kinds import modality_of
 from medsanitize.policies.federation import Job

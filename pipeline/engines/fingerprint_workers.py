@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medsanitize.pipeline.calibrations import read_given_calibration
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
+from medsanitize.pipeline.runtime.calibrations import read_given_calibration
 from medsanitize.progress import Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality

@@ -17,12 +17,12 @@ from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.manifest import read_policy_digest
-from medsanitize.verifiers.reid.evaluation.score_images import progress_callback
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
 from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
 from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release, is_release
+from medsanitize.verifiers.reid.overlap.score_images import progress_callback
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.evaluation.embed import EmbeddedImages

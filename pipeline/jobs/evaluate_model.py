@@ -18,9 +18,9 @@ from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.calibration import Calibration
     from medsanitize.verifiers.reid.evaluation.evaluate import Evaluation
-    from medsanitize.verifiers.reid.evaluation.score_images import ScoredImages
     from medsanitize.verifiers.reid.models.protocols import Retrieval, Verification
     from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
+    from medsanitize.verifiers.reid.overlap.score_images import ScoredImages
 
 RESULTS = "results.json"
 PAGE = "evaluation.html"
@@ -58,9 +58,9 @@ def run_evaluation(request: EvaluationRequest, progress: Progress, cancellation:
     labels = read_labels(request.labels, request.images, request.columns, request.split).of_kind(request.kind)
     from medsanitize.verifiers.reid.evaluation.embed import modality_of
     from medsanitize.verifiers.reid.evaluation.evaluate import evaluate
-    from medsanitize.verifiers.reid.evaluation.score_images import score_images
     from medsanitize.verifiers.reid.models.load import open_retrieval, open_verification
     from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+    from medsanitize.verifiers.reid.overlap.score_images import score_images
 
     verifier = None if request.verifier is None else open_verification(request.verifier)
     if request.model is None:
@@ -97,7 +97,7 @@ def _calibration(
     request: EvaluationRequest, retrieval: Retrieval, verifier: Verification | None
 ) -> Calibration | None:
     """Read the calibration that is given, else the one stored with a model, if there is one."""
-    from medsanitize.pipeline.calibrations import read_given_calibration
+    from medsanitize.pipeline.runtime.calibrations import read_given_calibration
     from medsanitize.verifiers.reid.calibration import Calibration
     from medsanitize.verifiers.reid.models.load import stored_calibration
 
@@ -116,9 +116,9 @@ def _calibrate_on_images(
 ) -> CalibrationFile | None:
     """Calibrate on these images, for later comparisons with the same models; None if that is impossible."""
     from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
-    from medsanitize.verifiers.reid.evaluation.score_images import calibrating
     from medsanitize.verifiers.reid.models.load import trained_on
     from medsanitize.verifiers.reid.overlap.calibration_file import CalibrationFile
+    from medsanitize.verifiers.reid.overlap.score_images import calibrating
     from medsanitize.verifiers.reid.training.training_dataset import digest_of_files
 
     # A model matches the images it was trained on too well: no calibration from them.

@@ -41,7 +41,7 @@ def card_site(site: Site) -> Callable[[], CardSite]:
 
 
 def _policy(site: Site) -> Policy:
-    from medsanitize.api.policy import load_policy
+    from medsanitize.policies.load import load
 
     named: Path | None = site.policy.release
     if named is None:
@@ -54,4 +54,4 @@ def _policy(site: Site) -> Policy:
             "A joint dataset card counts a patient at each hospital: patients cannot be left out by a list",
             "Leave out the section shared",
         )
-    return load_policy(named)
+    return load(named)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize import __version__
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.calibrations import read_gate_calibration
 from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.synthesis.draw import (
     SamplerWorkers,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, UsageError
-from medsanitize.pipeline.calibrations import read_gate_calibration
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.stages.audit import AuditStage
 from medsanitize.pipeline.stages.deduplicate import DecodeStage

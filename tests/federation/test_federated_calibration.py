@@ -23,16 +23,16 @@ from medsanitize.generators.privacy_gate.gate import PrivacyGate, calibrate_gate
 from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers, preprocess_images
 from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.privacy_gate.statement import undrawn
-from medsanitize.pipeline.calibrations import read_gate_calibration, read_given_calibration
 from medsanitize.pipeline.demo.federation import prepare_federation
 from medsanitize.pipeline.jobs.run_federation import run_on_this_machine
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration, read_given_calibration
 from medsanitize.policies.federation import Job
 from medsanitize.progress import Cancellation, NoProgress
 from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
-from medsanitize.verifiers.reid.evaluation.score_images import calibrating, score_images
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels, read_labels
 from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
+from medsanitize.verifiers.reid.overlap.score_images import calibrating, score_images
 from medsanitize.verifiers.reid.training.calibration_counts import distance_grid, lowered, raised, score_grid
 from numpy.typing import NDArray
 from PIL import Image

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from medsanitize.errors import UsageError
-from medsanitize.federation.training.card import CARD, CROISSANT, FACTS, CardSite, FederatedCard, check_card
+from medsanitize.federation.training.card import CARD, CROISSANT, FACTS, CardSite, FederatedCard
+from medsanitize.federation.training.card_terms import check_card
 from medsanitize.federation.training.invitation import Invitation
 from medsanitize.federation.training.statement import statement_of
 from medsanitize.policies.dataset_card import CardSection
