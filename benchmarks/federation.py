@@ -1,79 +1,43 @@
-"""Federated training: accuracy, the price of secure aggregation, deaths, and what 50 sites would cost.
+"""Federated training and calibration: accuracy, the price of secure aggregation, deaths, bounds and costs.
 
-    python benchmarks/federation.py OUT [--recipe moments-256] [--kills 6] [--skip-accuracy]
+    python benchmarks/federation.py OUT [--recipe moments-256] [--kills 30] [--only PART ...]
+        [--generator FOLDER --verifier FOLDER --parts TABLE]
 
-Splits the training images of data/cxr by their source into three sites. Trains a retrieval model at each site
-alone, on all images together and federated, each with the command line, and measures P@1 on all test images.
-Trains phantoms of three sites with and without secure aggregation, and kills server and sites in turn.
-Measures masks and sums, and computes the cost of 50 sites with a million images from them. Exits 1 if the
-federated P@1 is more than 2 points below the pooled one or less than 3 above the mean single site, if secure
-aggregation takes 2 x the time of plain sums, or if a job that was killed ends with another model.
+Parts, all of which run by default:
+
+- `costs`: masks and sums by their measured rates, and the cost of 50 sites with a million images from them.
+- `epsilon`: epsilon of private trainings by two accountants, which must agree within 5 %, and by Renyi
+  divergences, which must be larger.
+- `price`: trains phantoms of three sites with and without secure aggregation; less than 2 x the wall time.
+- `deaths`: kills server and sites in turn; every job must end with the undisturbed model.
+- `calibration`: calibrates the packaged features on the test images of data/cxr, split by source into three
+  sites, and on all together; the scores must be equal.
+- `gate`: the same for the privacy gate of a generator, if one is named with its verifier and its table.
+- `accuracy`: trains a retrieval model at each site of data/cxr alone, on all images together and federated,
+  with the command line, and measures P@1 on all test images; federated at most 2 points below all together,
+  and at least 3 above the mean single site.
+
+Exits 1 if something of this is not met.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import random
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from common import fresh, machine, medsanitize, shared, table
-from medsanitize.pipeline.demo.federation import NAMES, Federation, found_federation, prepare_federation
-from medsanitize.pipeline.jobs.run_federation import program, result_of
+from common import fresh, machine, shared, table
+from federation_calibration import epsilon, gate, matchers
+from federation_deaths import deaths
+from federation_jobs import called, run, tables_of
+from medsanitize.pipeline.demo.federation import NAMES, found_federation, prepare_federation
 
-# Of the sources: a collection, national societies with their portals, and the rest, mostly journals.
-COLLECTION, SOCIETIES = ("radiopaedia.org",), ("www.sirm.org", "www.eurorad.org", "ml-workgroup")
 BELOW, ABOVE, TIMES = 0.02, 0.03, 2.0
 SITES, IMAGES = 50, 1_000_000
 LINE = 100e6 / 8
-
-
-def site_of(row: Mapping[str, str]) -> str:
-    """The site of an image, by where it was published."""
-    source = row["source_url"]
-    if urlsplit(source).netloc in COLLECTION:
-        return NAMES[0]
-    fits = urlsplit(source).netloc in SOCIETIES or SOCIETIES[-1] in source
-    return NAMES[1] if fits else NAMES[2]
-
-
-def tables_of(out: Path, root: Path) -> dict[str, Path]:
-    """Write a table for each site, one of all training images, and one for the test."""
-    with (root / "labels.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    # A patient with images of several sources belongs to the first of them.
-    home: dict[str, str] = {}
-    for row in rows:
-        home.setdefault(row["patient_id"], site_of(row))
-    chosen = {
-        **{name: [row for row in rows if home[row["patient_id"]] == name] for name in NAMES},
-        "all": rows,
-    }
-    found = {}
-    for name, part in chosen.items():
-        found[name] = out / f"{name}.csv"
-        with found[name].open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["file", "patient_id", "split", "view"], extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(part)
-    return found
-
-
-def called(out: Path, *arguments: str | Path) -> dict[str, Any]:
-    """Result of a command."""
-    done = medsanitize(*arguments, "--json", cwd=out)
-    if done.returncode > 1:
-        sys.exit(f"A command ended with exit code {done.returncode}: {done.stdout[-500:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+PARTS = ("costs", "epsilon", "price", "deaths", "calibration", "gate", "accuracy")
 
 
 def accuracy(out: Path, recipe: str) -> bool:
@@ -116,15 +80,6 @@ def accuracy(out: Path, recipe: str) -> bool:
     return within and better
 
 
-def run(federation: Federation) -> dict[str, Any]:
-    """Result of the server, with all sites on this machine."""
-    sites = [part for path in federation.sites.values() for part in ("--site", str(path))]
-    done = subprocess.run(
-        [*program("run"), str(federation.job), *sites, "--json"], capture_output=True, check=False
-    )
-    return result_of(done.stdout)
-
-
 def price(out: Path) -> bool:
     """Wall time with and without secure aggregation on the same phantoms."""
     seconds = {}
@@ -149,47 +104,6 @@ def price(out: Path) -> bool:
         f" with secure aggregation ({ratio:.2f} x)."
     )
     return ratio < TIMES
-
-
-def deaths(out: Path, kills: int) -> bool:
-    """Kill server and sites in turn at random moments; whether every job ends with the undisturbed model."""
-    first = prepare_federation(out / "undisturbed", patients=12, size=128)
-    began = time.perf_counter()
-    expected, length = run(first)["digest"], time.perf_counter() - began
-    draw, same, hit = random.Random(0), 0, 0  # noqa: S311  moments, not keys
-    images = {name: first.folder / name / "images" for name in NAMES}
-    for number in range(kills):
-        folder = out / f"killed-{number}"
-        folder.mkdir(parents=True)
-        federation = found_federation(
-            folder, {name: (one, one / "labels.csv") for name, one in images.items()}
-        )
-        called(out, "federation", "provision", federation.job)
-        invitation = str(folder / "job" / "invitation.json")
-        commands = {name: ["site", str(path), invitation] for name, path in federation.sites.items()}
-        commands["server"] = ["server", str(federation.job)]
-        running = {name: process(arguments) for name, arguments in commands.items()}
-        victim = ("server", *NAMES)[number % 4]
-        time.sleep(draw.uniform(0.1, 0.9) * length)
-        if running[victim].poll() is None:
-            hit += 1
-            running[victim].send_signal(signal.SIGKILL)
-            running[victim].communicate()
-            running[victim] = process(commands[victim])
-        digests = {result_of(one.communicate()[0])["digest"] for one in running.values()}
-        same += digests == {expected}
-    print(
-        f"\nkill -9 of server and sites in turn: {hit} of {kills} were hit; {same} jobs ended with the same"
-        " model."
-    )
-    return same == kills
-
-
-def process(arguments: list[str]) -> subprocess.Popen[bytes]:
-    """A process of the federation."""
-    return subprocess.Popen(
-        [*program(*arguments), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
 
 
 def costs() -> None:
@@ -237,23 +151,48 @@ def costs() -> None:
     print(table([*head, "GB at the server", "CPU s of the server"], rows))
 
 
+def measured(part: str, out: Path, given: argparse.Namespace) -> bool:
+    """Measure one part; whether it is met."""
+    out.mkdir()
+    if part == "costs":
+        costs()
+        return True
+    if part == "epsilon":
+        return epsilon()
+    if part == "price":
+        return price(out)
+    if part == "deaths":
+        return deaths(out, given.kills)
+    if part == "calibration":
+        return matchers(out)
+    if part == "accuracy":
+        return accuracy(out, given.recipe)
+    if None in (given.generator, given.verifier, given.parts):
+        print("\nThe gate was not calibrated: name --generator, --verifier and --parts.")
+        return True
+    return gate(out, *(one.resolve() for one in (given.generator, given.verifier, given.parts)), given.most)
+
+
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("out", type=Path)
     options.add_argument("--recipe", default="moments-256")
-    options.add_argument("--kills", type=int, default=6)
-    options.add_argument("--skip-accuracy", action="store_true")
+    options.add_argument("--kills", type=int, default=30)
+    options.add_argument("--only", action="append", choices=PARTS, help="measure this part only")
+    options.add_argument("--generator", type=Path, help="of the gate: folder of a generator")
+    options.add_argument("--verifier", type=Path, help="of the gate: folder of a verification model")
+    options.add_argument("--parts", type=Path, help="of the gate: table with the generator's splits")
+    options.add_argument("--most", type=int, default=10_000, help="of the gate: patients of a site")
     given = options.parse_args()
     out = fresh(given.out)
-    print(machine())
-    costs()
-    holds = price(out / "price")
-    holds = deaths(out / "deaths", given.kills) and holds
-    if not given.skip_accuracy:
-        (out / "accuracy").mkdir()
-        holds = accuracy(out / "accuracy", given.recipe) and holds
-    sys.exit(0 if holds else 1)
+    print(machine(), flush=True)
+    met = {}
+    for part in given.only or PARTS:
+        met[part] = measured(part, out / part, given)
+        sys.stdout.flush()
+    print("\nMet: " + ", ".join(f"{part} {'yes' if holds else 'NO'}" for part, holds in met.items()) + ".")
+    sys.exit(0 if all(met.values()) else 1)
 
 
 if __name__ == "__main__":

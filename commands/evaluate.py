@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     help="Target false match rate over pairs of patients.",
 )
 @click.option(
+    "--calibration",
+    type=FILE,
+    help="Calibration file of the same models, of other images or of a federation; by default the"
+    " model's own.",
+)
+@click.option(
     "--output",
     type=FILE,
     metavar="FOLDER",
@@ -44,6 +50,7 @@ def evaluate(
     target: float,
     output: Path | None,
     kind: Modality | None,
+    calibration: Path | None,
     *,
     as_json: bool,
     log_json: bool,
@@ -56,11 +63,15 @@ def evaluate(
     from medsanitize.pipeline.jobs.evaluate_model import EvaluationRequest, run_evaluation
 
     columns = columns_of(renamed)
-    request = EvaluationRequest(images, labels, columns, split, model, verifier, target, output, kind)
+    request = EvaluationRequest(
+        images, labels, columns, split, model, verifier, target, output, kind, calibration
+    )
     with long_running(log_json) as (progress, cancellation):
         result = run_evaluation(request, progress, cancellation)
     code = 1 if result.excluded else 0
-    print_result(as_json, {**result.to_json(), "exit_code": code}, "\n".join(_lines(result, output)))
+    print_result(
+        as_json, {**result.to_json(), "exit_code": code}, "\n".join(_lines(result, output, calibration))
+    )
     return code
 
 
@@ -80,8 +91,9 @@ def _verifier_lines(result: Evaluation) -> list[str]:
     ]
 
 
-def _lines(result: Evaluation, output: Path | None) -> list[str]:
+def _lines(result: Evaluation, output: Path | None, calibration: Path | None) -> list[str]:
     from medsanitize.pipeline.jobs.evaluate_model import CALIBRATION
+    from medsanitize.pipeline.runtime.calibrations import read_given_calibration
     from medsanitize.verifiers.reid.evaluation.evaluation_report import excluded_lines, number
 
     search, pairs = result.retrieval, result.verification
@@ -103,6 +115,11 @@ def _lines(result: Evaluation, output: Path | None) -> list[str]:
             f" recall {made.recall:.4f}, specificity {made.specificity:.4f}, accuracy {made.accuracy:.4f},"
             f" precision {made.precision:.4f}, F1 {made.f1:.4f}."
         )
+        if made.calibrated_on == "given" and calibration is not None:
+            said = read_given_calibration(calibration).statement
+            lines += [said] if said else []
+        if made.unquoted:
+            lines.append(f"The calibration of other images is not quoted: {made.unquoted}.")
         if made.insufficient_data:
             lines.append(f"That rate is an estimate without a bound: {made.insufficient_data}.")
     if output is not None:

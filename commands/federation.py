@@ -12,7 +12,7 @@ from medsanitize.commands.party import started_as
 
 @click.group()
 def federation() -> None:
-    """Train a model with other hospitals, who see neither images nor statistics of each other."""
+    """Train or calibrate models with other hospitals, who see neither images nor statistics of each other."""
 
 
 @command("provision", "medsanitize federation provision job.yaml", group=federation)
@@ -32,8 +32,7 @@ def federation_provision(job: Path, *, as_json: bool, **_: Any) -> int:
 
     check_extra("federated")
     loaded = load_job(job)
-    if loaded.privacy is not None:
-        check_extra("dp")
+    _check_extras(loaded.recipe, private=loaded.privacy is not None)
     invitation = invite(loaded, open_party(loaded.party))
     training_of(invitation)
     path, statement = loaded.state / INVITATION, statement_of(invitation)
@@ -46,7 +45,7 @@ def federation_provision(job: Path, *, as_json: bool, **_: Any) -> int:
 @command("server", "medsanitize federation server job.yaml", group=federation)
 @click.argument("job", type=FILE)
 def federation_server(job: Path, *, as_json: bool, log_json: bool) -> int:
-    """Serve the sites of a job until its model is trained.
+    """Serve the sites of a job until its model is trained or calibrated.
 
     After Ctrl-C or a crash, the same command resumes.
     """
@@ -56,15 +55,15 @@ def federation_server(job: Path, *, as_json: bool, log_json: bool) -> int:
 
     check_extra("federated")
     loaded = load_job(job)
-    if loaded.privacy is not None:
-        check_extra("dp")
+    _check_extras(loaded.recipe, private=loaded.privacy is not None)
     with long_running(log_json) as (progress, cancellation):
         result = serve_job(loaded, started_as(as_json), progress, cancellation)
     code = 0 if len(result.confirmed) == len(loaded.sites) else 1
     facts = {"digest": result.digest, "rounds": result.rounds, "confirmed": list(result.confirmed)}
+    what = loaded.model if loaded.model in ("calibration", "card") else "model"
     text = (
-        f"Digest of the model: {result.digest}\nIts {result.rounds} sums are complete;"
-        f" {len(result.confirmed)} of {len(loaded.sites)} sites have the same model.\n{result.statement}"
+        f"Digest of the {what}: {result.digest}\nIts {result.rounds} sums are complete;"
+        f" {len(result.confirmed)} of {len(loaded.sites)} sites have the same {what}.\n{result.statement}"
     )
     print_result(as_json, {**facts, "statement": result.statement, "exit_code": code}, text)
     return code
@@ -80,6 +79,7 @@ def federation_site(policy: Path, invitation: Path, *, show: bool, as_json: bool
     Waits for a server that is not there yet. After Ctrl-C or a crash, the same command resumes.
     """
     from medsanitize.federation.training.site import open_site, shown, take_part
+    from medsanitize.pipeline.jobs.join_card import card_site
     from medsanitize.pipeline.runtime.optional_dependencies import check_extra
     from medsanitize.policies.federation import load_site_policy
 
@@ -89,11 +89,12 @@ def federation_site(policy: Path, invitation: Path, *, show: bool, as_json: bool
         facts = shown(site)
         print_result(as_json, facts, "\n".join(_shown_lines(facts)))
         return 0
-    if site.invitation.terms["privacy"] is not None:
-        check_extra("dp")
+    terms = site.invitation.terms
+    _check_extras(terms["recipe"], private=terms["privacy"] is not None)
     with long_running(log_json) as (progress, cancellation):
-        joined = take_part(site, progress, cancellation)
-    text = f"Digest of the model: {joined.digest}\nThis site has added to {joined.rounds} sums."
+        counted = card_site(site) if terms["card"] is not None else None
+        joined = take_part(site, progress, cancellation, counted)
+    text = f"Digest of the result: {joined.digest}\nThis site has added to {joined.rounds} sums."
     print_result(as_json, {"digest": joined.digest, "rounds": joined.rounds}, text)
     return 0
 
@@ -111,18 +112,40 @@ def federation_run(job: Path, sites: tuple[Path, ...], *, as_json: bool, log_jso
     check_extra("federated")
     with long_running(log_json) as (progress, cancellation):
         told = run_on_this_machine(job, sites, progress, cancellation)
-    text = f"Digest of the model: {told['digest']}\n{told['statement']}"
+    text = f"Digest of the result: {told['digest']}\n{told['statement']}"
     print_result(as_json, told, text)
     return int(told["exit_code"])
 
 
+def _check_extras(recipe: str, *, private: bool) -> None:
+    """Check the libraries that only some jobs need."""
+    from medsanitize.federation.training.calibrated_models import GATE
+    from medsanitize.pipeline.runtime.optional_dependencies import check_extra
+
+    if private:
+        check_extra("dp")
+    if recipe == GATE:
+        check_extra("generate")
+
+
 def _shown_lines(facts: dict[str, Any]) -> list[str]:
     terms = facts["terms"]
+    if terms["card"] is not None:
+        given = [
+            "From this site: numbers of its released patients with noise, epsilon"
+            f" {terms['card']['epsilon']:g}.",
+            f"Tables of findings: {len(terms['card']['findings'])}.",
+        ]
+    else:
+        given = [
+            f"From this site: {facts['images']:,} images of {facts['patients']:,} patients.",
+            *(f"Left out: {count:,} ({reason})." for reason, count in facts["excluded"].items()),
+        ]
+    kind = f", {terms['kind']} images" if terms["kind"] else ""
     return [
-        f"Job {terms['name']}: {terms['model']} with the recipe {terms['recipe']}, {terms['kind']} images.",
+        f"Job {terms['name']}: {terms['model']} with the recipe {terms['recipe']}{kind}.",
         f"Sites: {', '.join(facts['sites'])}; at least {facts['threshold']} in a sum.",
-        f"From this site: {facts['images']:,} images of {facts['patients']:,} patients.",
-        *(f"Left out: {count:,} ({reason})." for reason, count in facts["excluded"].items()),
+        *given,
         f"Digest of the job: {facts['job']}",
         f"Digest of the program: {facts['code']}",
         facts["statement"],

@@ -157,20 +157,20 @@ def _private_overlap(
         if len(options["partners"]) == 1:
             name = options["partners"][0]
             row = PartnerRow(name, ask_partner(policy, datasets[0], name, **where, progress=progress))
-            facts = _partner_facts(row)
-            print_result(as_json, facts, "\n".join(_partner_lines(row)))
+            facts = partner_facts(row)
+            print_result(as_json, facts, "\n".join(partner_lines(row)))
             return int(facts["exit_code"])
         rows = ask_partners(
             policy, datasets[0], options["partners"], **where, progress=progress, cancellation=cancellation
         )
-    told = [_partner_facts(one) for one in rows]
-    result, code = _overall(told)
-    lines = [*_partner_table(told), *(line for one in rows for line in _partner_lines(one, one.partner))]
+    told = [partner_facts(one) for one in rows]
+    result, code = overall_result(told)
+    lines = [*partner_table(told), *(line for one in rows for line in partner_lines(one, one.partner))]
     print_result(as_json, {"result": result, "partners": told, "exit_code": code}, "\n".join(lines))
     return code
 
 
-def _partner_facts(row: PartnerRow) -> dict[str, Any]:
+def partner_facts(row: PartnerRow) -> dict[str, Any]:
     """Return one comparison with a partner as JSON."""
     from medsanitize.pipeline.runtime.result import describe_error, exit_code
 
@@ -208,7 +208,8 @@ def _partner_facts(row: PartnerRow) -> dict[str, Any]:
     }
 
 
-def _partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
+def partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
+    """Return what is said of a comparison with a partner."""
     from medsanitize.pipeline.runtime.result import describe_error
 
     if row.found is None:
@@ -224,7 +225,7 @@ def _partner_lines(row: PartnerRow, folder: str = "") -> list[str]:
     return lines if row.found.written is None else [*lines, f"Written: {name}. It contains PHI."]
 
 
-def _overall(told: list[dict[str, Any]]) -> tuple[str, int]:
+def overall_result(told: list[dict[str, Any]]) -> tuple[str, int]:
     """Return the worst result of several partners, and its exit code."""
     for result in ("overlapping", "not_compared", "waiting", "inconclusive"):
         codes = [int(one["exit_code"]) for one in told if one["result"] == result]
@@ -233,7 +234,7 @@ def _overall(told: list[dict[str, Any]]) -> tuple[str, int]:
     return "exclusive", 0
 
 
-def _partner_table(told: list[dict[str, Any]]) -> list[str]:
+def partner_table(told: list[dict[str, Any]]) -> list[str]:
     """Return the lines of a table with a row for each partner."""
     rows = [("partner", "result", "in common", "items here", "items there", "bound")]
     for one in told:
@@ -309,6 +310,17 @@ def _threshold_lines(one: Comparison, *, several: bool) -> list[str]:
     return lines
 
 
+def _calibration_lines(found: Overlap, request: OverlapRequest) -> list[str]:
+    """Whose patients a federated calibration counted, where its rates are quoted."""
+    from medsanitize.pipeline.runtime.calibrations import read_given_calibration
+
+    sources = {limit.source for one in found.comparisons for limit in one.evidence.thresholds.values()}
+    if request.calibration is None or "given" not in sources:
+        return []
+    said = read_given_calibration(request.calibration).statement
+    return [said] if said else []
+
+
 def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
     from medsanitize.verifiers.reid.images.kinds import STATE_IT, UNKNOWN_KIND
 
@@ -319,6 +331,7 @@ def _lines(found: Overlap, request: OverlapRequest) -> list[str]:
     for one in found.comparisons:
         lines += _threshold_lines(one, several=len(found.comparisons) > 1)
     lines += [one.verdict.sentence for one in found.comparisons]
+    lines += _calibration_lines(found, request)
     if unknown := sum(side.unread.get(UNKNOWN_KIND, 0) for side in found.datasets):
         lines.append(f"Not compared, of unknown kind: {unknown:,} images. {STATE_IT}.")
     if request.output is not None:

@@ -300,3 +300,43 @@ def registry_serve(consortium: Path, *, as_json: bool, **_: Any) -> int:
     check_extra("party")
     serve_registry(load_consortium(consortium), stop_on_signals, started_as(as_json))
     return 0
+
+
+@command("search", "medsanitize registry search release --policy policy.yaml", group=registry)
+@click.argument("release", type=FILE)
+@click.option("--policy", type=FILE, required=True, help="The policy with the agreements with partners.")
+@click.option(
+    "--with",
+    "partners",
+    multiple=True,
+    metavar="PARTNER",
+    help="Ask this partner only: its name or address in the policy. By default all partners are asked.",
+)
+def registry_search(
+    release: Path, policy: Path, partners: tuple[str, ...], *, as_json: bool, log_json: bool
+) -> int:
+    """Ask the registries of other hospitals, privately, how many items of a release they have.
+
+    Partners serve their registry (registry serve) or a release (party serve). Each is asked in turn, by the
+    agreement with it, and every question counts against its budget. The answers are counts: an agreement that
+    reveals which items or patients are common is refused. Exit code 3: a registry has items of the release;
+    0: none has; 1: a comparison is inconclusive. A partner that cannot be asked gives its own exit code.
+    """
+    from medsanitize.commands.overlap import overall_result, partner_facts, partner_lines, partner_table
+    from medsanitize.pipeline.jobs.search_registries import search_registries
+    from medsanitize.policies.load import load
+
+    with long_running(log_json) as (progress, cancellation):
+        rows = search_registries(load(policy), release, partners, progress, cancellation)
+    told = [partner_facts(one) for one in rows]
+    result, code = overall_result(told)
+    having = sum(one["result"] == "overlapping" for one in told)
+    lines = [
+        *partner_table(told),
+        *(line for one in rows for line in partner_lines(one)),
+        f"{having} of {len(rows)} partners have items or patients of this release.",
+    ]
+    print_result(
+        as_json, {"result": result, "having": having, "partners": told, "exit_code": code}, "\n".join(lines)
+    )
+    return code

@@ -33,6 +33,13 @@ _EXAMPLE = (
     show_default=True,
     help="Held-out split used to calibrate the match threshold.",
 )
+@click.option(
+    "--federated-calibration",
+    type=FILE,
+    metavar="FILE",
+    help="Calibration of the gate by a federation, which is used in place of the calibration split if images"
+    " score alike.",
+)
 @click.option("--verifier", type=FILE, required=True, help="Folder of a verification model.")
 @click.option("--retrieval", type=FILE, help="Folder of a retrieval model; by default packaged features.")
 @click.option("-n", "--count", type=click.IntRange(1, 1_000_000), required=True, help="Number of images.")
@@ -124,6 +131,7 @@ def _synthesis_request(model: Path, renamed: tuple[str, ...], options: dict[str,
     table = ReferenceTable(options["images"], options["labels"], columns_of(renamed), options["label"], parts)
     names = (
         "verifier retrieval count balanced seed residual reidentification unvetted tries form device output"
+        " federated_calibration"
     )
     accepts = options["inconclusive"] == "accept"
     settings = {name: options[name] for name in names.split()}

@@ -68,6 +68,9 @@ def policy_digest(policy: Policy) -> str:
     else:
         section = content["synthesize"]
         section |= {"model": True, "verifier": True, "retrieval": section["retrieval"] is not None}
+        # A policy without one has the digest that it had before there were any.
+        if section.pop("federated_calibration") is not None:
+            section["federated_calibration"] = True
         section["labels"] = sorted(set(policy.synthesize.labels))
         section["reference"] |= {"images": True, "table": True}
     for table in content["tables"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from medsanitize.policies.base import Section, Slug, Text
+from medsanitize.policies.dataset_card import CardSection
 from medsanitize.policies.partners import LISTEN, PartnerName
 from medsanitize.policies.section_file import load_section
 from pydantic import Field, StringConstraints
@@ -14,7 +15,7 @@ from pydantic import Field, StringConstraints
 _ADDRESS: Final = r"^https://[A-Za-z0-9.\[\]:-]+/?$"
 _MANUAL: Final = "See the manual: Train a model with other hospitals"
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-ModelName = Literal["retrieval", "classification"]
+ModelName = Literal["retrieval", "classification", "calibration", "card"]
 Aggregation = Literal["secure", "plain"]
 
 
@@ -38,8 +39,19 @@ class Privacy(Section):
     """Largest norm of the gradient of a patient in a step."""
 
 
+class CalibratedModels(Section):
+    """Folders of the models whose scores are calibrated."""
+
+    retrieval: Path | None = None
+    """Retrieval model; by default the packaged features."""
+    verification: Path | None = None
+    """Verification model, which then gives the scores; the recipe `gate` needs one."""
+    generator: Path | None = None
+    """Generator, of the recipe `gate` only: it makes two kinds of the positive controls."""
+
+
 class Job(Section):
-    """A federated training, as the keeper of the server describes it."""
+    """A federated training or calibration, as the keeper of the server describes it."""
 
     version: Literal[1]
     """Version of the file."""
@@ -50,17 +62,24 @@ class Job(Section):
     sites: Annotated[tuple[PartnerName, ...], Field(min_length=3)]
     """Names of the sites, whose identities the server's party trusts; at least three."""
     model: ModelName
-    """What is trained."""
+    """What is trained; `calibration` measures error rates of models that exist, `card` counts patients."""
     recipe: Slug
-    """Recipe of the training, such as `moments`; it must be one that needs sums only."""
-    kind: Slug
-    """Kind of the images, such as `radiograph`."""
+    """Recipe of the training, such as `moments`; it must be one that needs sums only. Of a calibration:
+    `matcher` or `gate`; of a card: `laplace`."""
+    kind: Slug = ""
+    """Kind of the images, such as `radiograph`; not of a dataset card."""
     output: Path
-    """Folder of the model, relative to the file."""
+    """Folder of the model or calibration, relative to the file."""
     state: Path
     """Folder from which an interrupted job resumes, relative to the file."""
     classes: Classes | None = None
     """Of `classification`: what it predicts."""
+    models: CalibratedModels | None = None
+    """Of `calibration`: the models, whose digests the invitation names."""
+    strength: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Of the recipe `gate`: strength of the image-to-image controls."""
+    card: CardSection | None = None
+    """Of `card`: the tables and epsilon of the joint dataset card; each site's release has its ceiling."""
     privacy: Privacy | None = None
     """Differential privacy, of `classification` only; without it the sums are exact."""
     least: Annotated[int, Field(ge=3)] = 3
@@ -116,16 +135,20 @@ class SitePolicy(Section):
     """Name of the server's party, whose identity is trusted."""
     address: Annotated[str, StringConstraints(pattern=_ADDRESS)]
     """Address of the server, ``https://HOST:PORT``."""
-    images: Path
-    """Folder of the images, relative to the file."""
-    labels: Path
-    """Table of images and patients, relative to the file."""
+    images: Path | None = None
+    """Folder of the images, relative to the file; not for a dataset card."""
+    labels: Path | None = None
+    """Table of images and patients, relative to the file; not for a dataset card."""
+    release: Path | None = None
+    """Of a dataset card: policy of the published release whose patients are counted, relative to the file."""
     state: Path
     """Folder from which an interrupted training resumes, relative to the file."""
     output: Path
     """Folder of the model, relative to the file."""
     accept: Accepted
     """What this site agrees to."""
+    models: CalibratedModels | None = None
+    """Own copies of the models of a calibration; their digests must be those of the invitation."""
     split: Text | None = None
     """Rows of this split only."""
     columns: Annotated[dict[Slug, Text], Field(default_factory=dict)]
@@ -136,13 +159,23 @@ class SitePolicy(Section):
 
 def load_job(path: Path) -> Job:
     """Load and check a job; raises PolicyError with line and column of every problem."""
-    return load_section(path, Job, ("party", "output", "state"), "The job is invalid", _MANUAL)
+    loaded = load_section(path, Job, ("party", "output", "state"), "The job is invalid", _MANUAL)
+    return loaded.model_copy(update={"models": _placed(loaded.models, path)})
 
 
 def load_site_policy(path: Path) -> SitePolicy:
     """Load and check the policy of a site; raises PolicyError with line and column of every problem."""
-    paths = ("party", "images", "labels", "state", "output")
+    paths = ("party", "images", "labels", "release", "state", "output")
     loaded = load_section(path, SitePolicy, paths, "The policy of the site is invalid", _MANUAL)
     base = Path(os.path.abspath(path)).parent
     shared = tuple(one.model_copy(update={"list": base / one.list}) for one in loaded.shared)
-    return loaded.model_copy(update={"shared": shared})
+    return loaded.model_copy(update={"shared": shared, "models": _placed(loaded.models, path)})
+
+
+def _placed(models: CalibratedModels | None, path: Path) -> CalibratedModels | None:
+    """Return the folders relative to the file that names them."""
+    if models is None:
+        return None
+    base = Path(os.path.abspath(path)).parent
+    named = {name: base / folder for name, folder in models if folder is not None}
+    return models.model_copy(update=named)

@@ -60,6 +60,9 @@ class Synthesize(Section):
     """Folder of the retrieval model that finds the nearest images; by default packaged features."""
     reference: Reference
     """Training, held-out and calibration images of the generator."""
+    federated_calibration: Path | None = None
+    """Calibration of the gate by the patients of several hospitals (``medsanitize federation``), with its
+    signature beside it. It is used in place of the calibration split if images score alike here and there."""
     per_patient: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Synthetic images per patient whose images are excluded; by default one per excluded image."""
     residual: Annotated[float, Field(gt=0, lt=1)] = 0.001

@@ -43,6 +43,9 @@ def check_policy(draft: Draft) -> Iterator[Problem]:
         yield from rule(draft)
 
 
+_SYNTHESIZE = ("model", "verifier", "retrieval", "federated_calibration")
+
+
 def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     """Yield the paths of keys whose values are files or folders."""
     yield from (("output",), ("state",), ("exclude",), ("identities",), ("keys", "file"), ("keys", "signing"))
@@ -50,7 +53,7 @@ def path_fields(data: dict[str, Any]) -> Iterator[Steps]:
     yield from (("registry", "key", "file"), ("text", "deny_list"), ("text", "allow_list"))
     yield from (("overlap", name) for name in ("model", "verifier", "calibration"))
     yield from _partner_paths(data.get("partners"))
-    yield from (("synthesize", name) for name in ("model", "verifier", "retrieval"))
+    yield from (("synthesize", name) for name in _SYNTHESIZE)
     yield from (("synthesize", "reference", name) for name in ("images", "table"))
     for section, rest in (("inputs", ()), ("tables", ("file",))):
         values = data.get(section)

@@ -87,6 +87,20 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
     return document | {name: value for name, value in optional.items() if value is not None}
 
 
+def card_document(name: str, version: str, records: dict[str, Any]) -> dict[str, Any]:
+    """Return the Croissant document of a dataset card without files."""
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": CONFORMS_TO,
+        "name": name,
+        "version": version,
+        "isLiveDataset": False,
+        "keywords": ["DICOM", "medical imaging"],
+        "recordSet": [records],
+    }
+
+
 def _modalities(summary: Summary) -> list[str]:
     # Beside noisy figures, a modality that only one patient has must not be named.
     return [] if summary.card is not None else sorted(name for name in summary.modalities if name)

@@ -192,6 +192,11 @@ def read_identity(path: Path) -> Identity:
         raise UsageError("There is no identity file at this path", "Ask the partner for identity.json")
     with storage_errors(), path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
+    return parse_identity(content)
+
+
+def parse_identity(content: bytes) -> Identity:
+    """Return the identity of the content of an identity file, as `read_identity`."""
     try:
         return _parsed(content)
     except (ValueError, TypeError, KeyError, RecursionError, AttributeError):

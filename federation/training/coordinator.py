@@ -21,9 +21,9 @@ from medsanitize.federation.parties.identity import Identity
 from medsanitize.federation.secure_aggregation.aggregation import Stage
 from medsanitize.federation.secure_aggregation.collector import added, remove_masks
 from medsanitize.federation.training.invitation import Invitation
+from medsanitize.federation.training.job import FederatedJob
 from medsanitize.federation.training.statement import statement_of
 from medsanitize.federation.training.states import read_state, sent_state, write_state
-from medsanitize.federation.training.training import FederatedTraining
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 
@@ -53,7 +53,7 @@ class Coordinator:
     """
 
     folder: Path
-    training: FederatedTraining
+    training: FederatedJob
     patience: float
     number: int = 0
     failure: MedsanitizeError | None = None
@@ -73,7 +73,7 @@ class Coordinator:
         """Find the round that is open."""
         kept = sorted(int(path.stem.split("-")[1]) for path in self.folder.glob("state-*.safetensors"))
         if not kept:
-            write_state(self.folder / _state_name(0), self.training.sums.start())
+            write_state(self.folder / _state_name(0), self.training.start())
         # A kill may have left the round before, whose sum is part of the state.
         for number in kept[:-1]:
             self._forget(number)

@@ -20,7 +20,10 @@ from medsanitize.federation.secure_aggregation.aggregation import (
     Stage,
     threshold_for,
 )
+from medsanitize.federation.training.calibrated_models import check_calibration, digests_of
+from medsanitize.federation.training.card_terms import check_card
 from medsanitize.federation.training.code_digest import code_digest
+from medsanitize.federation.training.kinds import modality_of
 from medsanitize.policies.federation import Job
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 from medsanitize.release.canonical_json import canonical_json, document_json
@@ -28,8 +31,8 @@ from medsanitize.release.canonical_json import canonical_json, document_json
 FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
-_TERMS: Final = (
-    *("name", "model", "recipe", "kind", "classes", "privacy", "least", "aggregation", "seed", "most_images"),
+_TERMS: Final = tuple(
+    "name model recipe kind classes models strength card privacy least aggregation seed most_images".split()
 )
 
 
@@ -40,7 +43,7 @@ class Invitation:
     Attributes
     ----------
     terms
-        Name, model, recipe, kind, classes, privacy, least, aggregation, seed and most_images of the job.
+        Of the job: all but its folders, address and patience; its models by digest.
     sites
         Fingerprint of each site by name, in the job's order.
     server
@@ -97,9 +100,12 @@ def invite(job: Job, party: LocalParty) -> Invitation:
     if len(set(job.sites)) != len(job.sites) or job.least > len(job.sites):
         raise UsageError("The job names a site twice, or fewer sites than it needs", "Correct its sites")
     sites = {name: trusted_partner(party, name).fingerprint for name in job.sites}
-    if (job.model == "classification") != (job.classes is not None):
+    check_calibration(job)
+    check_card(job)
+    if job.model != "calibration" and (job.model == "classification") != (job.classes is not None):
         raise UsageError(
-            "A job for a classifier names its classes, and no other job does", "Correct its section classes"
+            "A job for a classifier names its classes, and no other training does",
+            "Correct its section classes",
         )
     if job.privacy is not None and (job.model != "classification" or job.aggregation != "secure"):
         raise UsageError(
@@ -120,6 +126,8 @@ def invite(job: Job, party: LocalParty) -> Invitation:
 def terms_of(job: Job) -> dict[str, Any]:
     """Return what a job and its invitation have in common, as JSON types."""
     facts: dict[str, Any] = job.model_dump(mode="json", include=set(_TERMS))
+    if job.model == "calibration":
+        facts["models"] = digests_of(job.models, modality_of(facts), facts["classes"])
     return facts
 
 

@@ -67,7 +67,7 @@ def serve_job(
     party = open_party(job.party)
     invitation = read_invitation(job.state / FILE, party.identity)
     check_same(job, invitation)
-    coordinator = Coordinator(job.state, training_of(invitation), job.patience)
+    coordinator = Coordinator(job.state, training_of(invitation, party), job.patience)
     coordinator.resume()
     asyncio.run(_serve(job, party, coordinator, started, progress, cancellation))
     if coordinator.failure is not None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,12 +16,17 @@ from medsanitize.federation.messages.frame import packed, unpacked
 from medsanitize.federation.parties.identity import Identity, LocalParty, open_party
 from medsanitize.federation.parties.trust import trusted_partner
 from medsanitize.federation.secure_aggregation.member import Member
+from medsanitize.federation.training.calibrated_models import open_accepted
+from medsanitize.federation.training.calibration_site import CalibrationSite
+from medsanitize.federation.training.card import CardSite
 from medsanitize.federation.training.code_digest import code_digest
 from medsanitize.federation.training.invitation import Invitation, read_invitation
+from medsanitize.federation.training.job import FederatedJob
+from medsanitize.federation.training.kinds import modality_of
 from medsanitize.federation.training.site_images import classified_images_of, images_of, labels_of
 from medsanitize.federation.training.statement import statement_of
 from medsanitize.federation.training.states import received_state
-from medsanitize.federation.training.training import FederatedTraining, training_of
+from medsanitize.federation.training.training import training_of
 from medsanitize.federation.transport.https_client import post_message
 from medsanitize.policies.federation import SitePolicy
 from medsanitize.release.atomic_io import storage_errors, write_atomic
@@ -119,7 +124,7 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
     accepted, terms = policy.accept, invitation.terms
     others = set(invitation.sites) - {own}
     code = accepted.code or code_digest()
-    privacy = terms["privacy"]
+    privacy = terms["privacy"] or terms["card"]
     private = privacy is not None and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
     checks = (
         (
@@ -142,26 +147,41 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
 
 def shown(site: Site) -> dict[str, Any]:
     """Return what the site would give to the job, and to whom; reads the table, and no image."""
-    labels = labels_of(
-        site.policy, str(site.invitation.terms["kind"]), list(site.invitation.sites), site.party.identity.name
-    )
-    return {
+    facts: dict[str, Any] = {
         "job": site.invitation.digest,
         "terms": dict(site.invitation.terms),
         "sites": list(site.invitation.sites),
         "threshold": site.invitation.aggregation(0).threshold,
         "code": site.invitation.code,
-        "images": len(labels),
-        "patients": len(set(labels.patients)),
-        "excluded": dict(labels.excluded),
         "statement": statement_of(site.invitation),
     }
+    if site.invitation.terms["card"] is not None:
+        return facts
+    labels = labels_of(
+        site.policy, str(site.invitation.terms["kind"]), list(site.invitation.sites), site.party.identity.name
+    )
+    counted = {"images": len(labels), "patients": len(set(labels.patients))}
+    return {**facts, **counted, "excluded": dict(labels.excluded)}
 
 
-def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joined:
+def take_part(
+    site: Site,
+    progress: Progress,
+    cancellation: Cancellation,
+    counted: Callable[[], CardSite] | None = None,
+) -> Joined:
     """Add this site's sums to a job until its model is trained, and write the model.
 
     After an interruption, the same call goes on.
+
+    Parameters
+    ----------
+    site : Site
+        The site.
+    progress, cancellation
+        Progress and cancellation.
+    counted : callable, optional
+        Counts the patients of a joint dataset card.
 
     Raises
     ------
@@ -172,17 +192,10 @@ def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joi
     EnvironmentFailure
         The server cannot be reached for a day, or the disk is full or fails.
     """
-    terms = site.invitation.terms
     with storage_errors():
         site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    training = training_of(site.invitation, site.folder)
-    labels = labels_of(site.policy, str(terms["kind"]), list(site.invitation.sites), site.party.identity.name)
-    if terms["classes"] is not None:
-        images = classified_images_of(labels, terms, site.policy.columns, site.folder, progress, cancellation)
-    else:
-        images = images_of(
-            labels, str(terms["kind"]), int(terms["seed"]), site.folder, progress, cancellation
-        )
+    training = training_of(site.invitation, site.party, site.folder)
+    images = _own(site, progress, cancellation) if counted is None else counted()
     message: dict[str, Any] = {}
     parts: Mapping[str, bytes] = {}
     pause = _FIRST_PAUSE
@@ -207,6 +220,19 @@ def take_part(site: Site, progress: Progress, cancellation: Cancellation) -> Joi
                 _log(site, told, parts)
 
 
+def _own(site: Site, progress: Progress, cancellation: Cancellation) -> SiteImages | CalibrationSite:
+    """The images that the policy of a site names, as its job needs them."""
+    terms, folder = site.invitation.terms, site.folder
+    kind = str(terms["kind"])
+    labels = labels_of(site.policy, kind, list(site.invitation.sites), site.party.identity.name)
+    if terms["model"] == "calibration":
+        models = open_accepted(site.policy.models, terms, modality_of(terms))
+        return CalibrationSite(labels, terms, site.policy.columns, models, progress, cancellation)
+    if terms["classes"] is not None:
+        return classified_images_of(labels, terms, site.policy.columns, folder, progress, cancellation)
+    return images_of(labels, kind, int(terms["seed"]), folder, progress, cancellation)
+
+
 def saved_digest(folder: Path) -> str:
     """Return the digest of a model folder."""
     from medsanitize.verifiers.reid.models.model_folder import LIST
@@ -217,8 +243,8 @@ def saved_digest(folder: Path) -> str:
 
 def _answered(
     site: Site,
-    training: FederatedTraining,
-    images: SiteImages,
+    training: FederatedJob,
+    images: SiteImages | CalibrationSite | CardSite,
     told: Mapping[str, Any],
     given: Mapping[str, bytes],
 ) -> Mapping[str, bytes]:
@@ -275,7 +301,7 @@ def _asked(site: Site, message: bytes, cancellation: Cancellation) -> bytes:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _finish(site: Site, training: FederatedTraining, state: State, cancellation: Cancellation) -> Joined:
+def _finish(site: Site, training: FederatedJob, state: State, cancellation: Cancellation) -> Joined:
     from medsanitize.verifiers.reid.models.model_folder import LIST
 
     if (site.policy.output / LIST).exists():

@@ -47,6 +47,10 @@ def labels_of(policy: SitePolicy, kind: str, order: Sequence[str], own: str) -> 
         columns = LabelColumns(**policy.columns)
     except TypeError:
         raise UsageError("The policy names an unknown column", "See --column of medsanitize train") from None
+    if policy.labels is None or policy.images is None:
+        raise UsageError(
+            "The policy of this site names no images", "Write images and labels: the folder and its table"
+        )
     labels = read_labels(policy.labels, policy.images, columns, policy.split).of_kind(kind_named(kind))
     elsewhere = set[bytes]()
     for one in policy.shared:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from medsanitize.federation.training.calibrated_models import GATE
 from medsanitize.federation.training.invitation import Invitation
+
+_GENERATOR: Final = (
+    " Every site has the generator, which has passed no gate: it can be searched for training images."
+)
 
 
 def statement_of(invitation: Invitation) -> str:
@@ -18,13 +23,7 @@ def statement_of(invitation: Invitation) -> str:
             " and embeddings stay at the sites."
         )
     few = "two" if threshold == 3 else str(threshold - 1)
-    promised = invitation.terms["privacy"]
-    protection = (
-        "and gives no differential privacy"
-        if promised is None
-        else f"for which there is differential privacy, epsilon {promised['epsilon']:g} at delta"
-        f" {promised['delta']:.0e} for each training patient of a site"
-    )
+    protection = _protection(invitation.terms)
     return (
         f"The server and the {sites} sites see sums of statistics over at least {threshold} sites, never"
         " those of one site; images, embeddings and patient identifiers stay at the sites. With"
@@ -32,6 +31,22 @@ def statement_of(invitation: Invitation) -> str:
         " something about them: secure aggregation hides the site, not what all sites show together,"
         f" {protection}. The server is trusted to send the same state to all; a site that"
         " invents its images can spoil the model."
+        + (_GENERATOR if invitation.terms["recipe"] == GATE else "")
+    )
+
+
+def _protection(terms: Mapping[str, Any]) -> str:
+    if terms["card"] is not None:
+        return (
+            f"for which there is differential privacy, epsilon {terms['card']['epsilon']:g} at delta 0 for"
+            " each patient of a site"
+        )
+    promised = terms["privacy"]
+    if promised is None:
+        return "and gives no differential privacy"
+    return (
+        f"for which there is differential privacy, epsilon {promised['epsilon']:g} at delta"
+        f" {promised['delta']:.0e} for each training patient of a site"
     )
 
 

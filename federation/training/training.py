@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
-from medsanitize.federation.secure_aggregation.fixed_point import decoded, encoded, fractional_bits
+from medsanitize.federation.training.calibrated_models import RECIPES as CALIBRATIONS
+from medsanitize.federation.training.calibration import FederatedCalibration
+from medsanitize.federation.training.card import FederatedCard
+from medsanitize.federation.training.kinds import modality_of
 from medsanitize.federation.training.statement import privacy_sentence
+from medsanitize.federation.training.summed_vectors import joined_vector, separated, vector_length
 
 if TYPE_CHECKING:
     import numpy as np
+    from medsanitize.federation.parties.identity import LocalParty
     from medsanitize.federation.training.invitation import Invitation
+    from medsanitize.federation.training.job import FederatedJob
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.models.save import ExportedModel
     from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
@@ -25,8 +31,6 @@ if TYPE_CHECKING:
 RECIPES: Final = ("retrieval/moments", "retrieval/moments-256", "classification/frozen")
 """Models and recipes that need sums only."""
 _PRECISION, _QUERIES = "validation.map", "validation.queries"
-# Distances of embeddings of unit length, negated.
-_LOWEST, _HIGHEST = -2.0, 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,24 @@ class FederatedTraining:
     invitation: Invitation
     sums: SummedTraining
 
+    def start(self) -> State:
+        """Return the state before the first round."""
+        return self.sums.start()
+
     def asked(self, state: State) -> Mapping[str, Summed]:
         """Return what is summed in the round of a state; nothing at the end."""
-        from medsanitize.verifiers.reid.training.calibration_counts import counted_scores
+        from medsanitize.verifiers.reid.training.calibration_counts import counted_scores, distance_grid
         from medsanitize.verifiers.reid.training.sums import Summed
 
         wanted = self.sums.asked(state)
         if wanted or _QUERIES in state or self._is_classifier:
             return wanted
         most = float(self.invitation.terms["most_images"])
-        return {**counted_scores(int(most)), _PRECISION: Summed((), most), _QUERIES: Summed((), most)}
+        return {
+            **counted_scores(int(most), distance_grid()),
+            _PRECISION: Summed((), most),
+            _QUERIES: Summed((), most),
+        }
 
     def contribution(self, state: State, site: SiteImages, number: int) -> NDArray[np.uint64]:
         """Compute what a site adds in the round of a number, in fixed point.
@@ -63,32 +75,17 @@ class FederatedTraining:
         UsageError
             A statistic is not finite, or larger than the sum allows.
         """
-        import numpy as np
-
-        wanted = self.asked(state)
         is_trained = not self.sums.asked(state)
         found = self._scores(state, site) if is_trained else self.sums.contribution(state, site, number)
-        parties = len(self.invitation.sites)
-        return np.concatenate(
-            [
-                encoded(found[name].reshape(-1), fractional_bits(wanted[name].bound), parties)
-                for name in sorted(wanted)
-            ]
-        )
+        return joined_vector(found, self.asked(state), len(self.invitation.sites))
 
     def length(self, state: State) -> int:
         """Return the length of the vectors of a round."""
-        return sum(_size(one) for one in self.asked(state).values())
+        return vector_length(self.asked(state))
 
     def following(self, state: State, total: NDArray[np.uint64]) -> State:
         """Return the state that follows from a sum."""
-        wanted, place = self.asked(state), 0
-        sums: dict[str, Any] = {}
-        for name in sorted(wanted):
-            size = _size(wanted[name])
-            part = decoded(total[place : place + size], fractional_bits(wanted[name].bound))
-            sums[name] = part.reshape(wanted[name].shape)
-            place += size
+        sums = separated(total, self.asked(state))
         return self.sums.following(state, sums) if self.sums.asked(state) else {**state, **sums}
 
     @property
@@ -99,7 +96,7 @@ class FederatedTraining:
         import numpy as np
         from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
         from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank
-        from medsanitize.verifiers.reid.training.calibration_counts import count_scores
+        from medsanitize.verifiers.reid.training.calibration_counts import count_pairs, distance_grid
         from medsanitize.verifiers.reid.training.train import score_validation
 
         learned = self.sums.trained(state)
@@ -114,7 +111,7 @@ class FederatedTraining:
         found = rank(scores, patients.astype(np.intp)).average_precision
         pairs = sum_pairs(scores, np.unique(patients, return_inverse=True)[1])
         return {
-            **count_scores(pairs, _LOWEST, _HIGHEST),
+            **count_pairs(pairs, distance_grid()),
             _PRECISION: np.array(float(found.sum())),
             _QUERIES: np.array(float(len(found))),
         }
@@ -170,12 +167,12 @@ class FederatedTraining:
     def _retrieval_documents(
         self, exported: ExportedModel, training: Mapping[str, Any], learned: TrainedModel, state: State
     ) -> dict[str, bytes]:
-        from medsanitize.verifiers.reid.training.calibration_counts import calibration_of
+        from medsanitize.verifiers.reid.training.calibration_counts import calibration_of, distance_grid
         from medsanitize.verifiers.reid.training.train import documents_of
 
         measured = float(state[_PRECISION] / max(float(state[_QUERIES]), 1.0))
         log = ({"epoch": 1, "loss": 1 - measured, "map_at_r": measured},)
-        calibration = calibration_of(state, _LOWEST, _HIGHEST)
+        calibration = calibration_of(state, distance_grid())
         recipe = recipe_of(self.invitation.terms)
         return documents_of(exported.config, recipe, training, replace(learned, log=log), calibration)
 
@@ -201,27 +198,12 @@ def recipe_of(terms: Mapping[str, Any]) -> Any:
 
     if f"{terms['model']}/{terms['recipe']}" not in RECIPES:
         raise UsageError(
-            "The recipe cannot be trained by sums over sites", f"Use one of {', '.join(RECIPES)}"
+            "The recipe cannot be trained by sums over sites",
+            f"Use one of {', '.join((*RECIPES, *CALIBRATIONS))}",
         )
     if terms["model"] == "classification":
         return replace(LinearRecipe(), seed=int(terms["seed"]))
     return replace(RETRIEVAL[str(terms["recipe"])], seed=int(terms["seed"]))
-
-
-def modality_of(terms: Mapping[str, Any]) -> Modality:
-    """Return the kind of the images of a job.
-
-    Raises
-    ------
-    UsageError
-        If the kind is unknown.
-    """
-    from medsanitize.verifiers.reid.images.kinds import kind_named
-
-    modality = kind_named(str(terms["kind"]))
-    if modality is None:
-        raise UsageError("The job names no kind of images", "Write for example kind: radiograph")
-    return modality
 
 
 def class_names(terms: Mapping[str, Any]) -> tuple[str, ...]:
@@ -229,8 +211,19 @@ def class_names(terms: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in (terms["classes"] or {"names": ()})["names"])
 
 
-def training_of(invitation: Invitation, folder: Path | None = None) -> FederatedTraining:
-    """Return the training of a job; a site names its folder, in which the key of its noise is kept.
+def training_of(
+    invitation: Invitation, party: LocalParty | None = None, folder: Path | None = None
+) -> FederatedJob:
+    """Return what a job computes.
+
+    Parameters
+    ----------
+    invitation : Invitation
+        The job.
+    party : LocalParty, optional
+        Who signs a calibration.
+    folder : Path, optional
+        Folder of a site, in which the key of its noise is kept.
 
     Raises
     ------
@@ -241,6 +234,11 @@ def training_of(invitation: Invitation, folder: Path | None = None) -> Federated
     from medsanitize.verifiers.reid.training.moment_sums import MomentSums
 
     terms = invitation.terms
+    if terms["model"] == "card":
+        return FederatedCard(invitation)
+    if f"{terms['model']}/{terms['recipe']}" in CALIBRATIONS:
+        modality_of(terms)
+        return FederatedCalibration(invitation, party)
     recipe, modality, most = recipe_of(terms), modality_of(terms), int(terms["most_images"])
     if terms["privacy"] is not None:
         return FederatedTraining(invitation, _private(invitation, recipe, modality, folder))
@@ -263,10 +261,3 @@ def _private(
     classes, most = len(class_names(terms)), int(terms["most_images"])
     key = None if folder is None else kept_key(folder)
     return PrivateLinearSums(recipe, modality, classes, most, promised, key)
-
-
-def _size(one: Summed) -> int:
-    size = 1
-    for side in one.shape:
-        size *= side
-    return size

@@ -53,7 +53,7 @@ def decide_verdict(
     )
     strangers = share_of(scores.strangers >= limit.value)
     plan = plan_draw(limit.patients, strangers, terms)
-    needed = data_needed(plan, attacks, exposures, subject, terms)
+    needed = data_needed(limit.patients, plan, attacks, exposures, subject, terms)
     state: GateState = "passed"
     # Without a threshold there are no matches, so neither a pass nor a failure has a basis.
     if not limit.patients or too_small(subject.size):
@@ -86,6 +86,7 @@ def decide_verdict(
 
 
 def data_needed(
+    patients: int,
     plan: DrawPlan,
     attacks: Attacks,
     exposures: tuple[Exposure, ...],
@@ -94,7 +95,7 @@ def data_needed(
 ) -> tuple[str, ...]:
     """Data missing for a pass; nothing of it depends on the synthetic images."""
     sizes, membership, restoration = subject.sizes, attacks.membership, attacks.extraction
-    lacks = [too_small(subject.size), too_few_patients(sizes["calibration patients"], plan, sizes, terms)]
+    lacks = [too_small(subject.size), too_few_patients(patients, plan, sizes, terms)]
     if membership.inconclusive:
         lacks.append(too_few_for_attack("membership attack", membership.patients, membership.noticed, terms))
     if restoration.inconclusive:

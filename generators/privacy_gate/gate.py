@@ -7,11 +7,16 @@ trained on none of these patients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
+from medsanitize.generators.privacy_gate.calibration_scores import (
+    GateControls,
+    own_or_pooled,
+    score_controls,
+    score_patients,
+)
 from medsanitize.generators.privacy_gate.candidate_search import (
     CandidateScores,
     candidates_for,
@@ -31,7 +36,12 @@ from medsanitize.generators.privacy_gate.decide import data_needed, decide_verdi
 from medsanitize.generators.privacy_gate.draw_plan import DrawPlan, images_for, plan_draw
 from medsanitize.generators.privacy_gate.excess_test import ExcessTest, excess_test
 from medsanitize.generators.privacy_gate.extraction_attack import Extraction, extracted_patients, extraction
-from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers, preprocess_images
+from medsanitize.generators.privacy_gate.gate_embeddings import (
+    PairedEmbeddings,
+    Verifiers,
+    joined,
+    preprocess_images,
+)
 from medsanitize.generators.privacy_gate.membership_inference import (
     MembershipInference,
     likelihood_ratio,
@@ -42,7 +52,7 @@ from medsanitize.generators.privacy_gate.nearest_neighbor_test import (
     nearest_neighbor_test,
 )
 from medsanitize.generators.privacy_gate.parameters import FEWEST_JUDGED, MOST_JUDGED, GateParameters
-from medsanitize.generators.privacy_gate.positive_controls import control_scores, copies
+from medsanitize.generators.privacy_gate.pooled_controls import GateSettings, PooledControls
 from medsanitize.generators.privacy_gate.reidentification import (
     Verification as VerifiedStrangers,
 )
@@ -124,7 +134,7 @@ class PrivacyGate:
     compared
         Equal samples of training and holdout.
     controls
-        Lowest score of each calibration patient, by kind of positive control.
+        Lowest scores of the calibration patients.
     strangers, verified
         Highest score of each holdout image with a training image; verification scores of real images.
     """
@@ -136,7 +146,7 @@ class PrivacyGate:
     patients: NDArray[np.int64]
     training: PairedEmbeddings
     compared: TrainHoldoutComparison
-    controls: Mapping[str, NDArray[np.float64]]
+    controls: GateControls
     strangers: NDArray[np.float64]
     verified: VerifiedStrangers
 
@@ -160,7 +170,7 @@ class PrivacyGate:
             self._restoration((0, 0)),
         )
         known = exposures(np.empty(0), self.verified)
-        return data_needed(self.plan, attacks, known, self.subject, self.terms)
+        return data_needed(self.threshold.patients, self.plan, attacks, known, self.subject, self.terms)
 
     def match(self, synthetic: NDArray[np.uint8]) -> TrainingMatches:
         """Find the most similar training images of images ``(n, size, size)`` generated after the verdict."""
@@ -183,7 +193,9 @@ class PrivacyGate:
         others = self._search_holdout(seen)
         score, row = found.best()
         equally = found.best_among(self.compared.rows.training)
-        scores = Scores(self.controls, score, equally, others.best()[0], self.strangers)
+        scores = Scores(
+            self.controls.kinds, score, equally, others.best()[0], self.strangers, self.controls.lowest
+        )
         attacks = Attacks(
             self._closeness(seen),
             self._excess(found, others),
@@ -315,6 +327,7 @@ def calibrate_gate(
     progress: Progress,
     cancellation: Cancellation,
     terms: GateParameters | None = None,
+    pooled: PooledControls | None = None,
 ) -> PrivacyGate:
     """Calibrate a gate: embed all splits, make positive controls with the generator, set the threshold.
 
@@ -333,19 +346,28 @@ def calibrate_gate(
         Progress and cancellation.
     terms : GateParameters, optional
         Parameters of the verdict.
+    pooled : PooledControls, optional
+        A federated calibration, which takes the place of the calibration split if its images score as these
+        do.
 
     Raises
     ------
     UsageError
         If splits share a patient or an image, the lengths within a split differ, there is no training image,
-        or the models are for different modalities.
+        the models are for different modalities, or the federated calibration was made with others.
     IntegrityError
         If a model returns an invalid image or a score that is not finite.
     """
+    import numpy as np
+
     _check_models(generator, retrieval, verification)
     splits = {"training": training, "holdout": holdout, "calibration": calibration}
     check_splits(splits)
     terms, verifiers = terms or GateParameters(), Verifiers(retrieval, verification, progress, cancellation)
+    if pooled is not None:
+        pooled.require_settings(
+            GateSettings(generator.digest, retrieval.digest, verification.digest, terms.strength)
+        )
     # All splits at the generator's size: a difference in resolution would separate them.
     squares = {
         name: preprocess_images(split.pictures, generator.size, f"read {name} images", progress, cancellation)
@@ -355,14 +377,14 @@ def calibrate_gate(
     seen = verifiers.see(squares["training"], "embed training images")
     people = calibration.patients
     candidates = candidates_for(max(images, _fewest_images(calibration, terms)), len(seen))
+    if pooled is not None:
+        # The copies of other sites were not searched among these training images.
+        candidates = len(seen)
     own = verifiers.see(squares["calibration"], "embed calibration images")
-    controls = {}
-    copied = copies(
-        squares["calibration"], calibration.classes, generator, terms.strength, progress, cancellation, people
-    )
-    for name, made in copied.items():
-        copy = verifiers.see(made, "embed controls")
-        controls[name] = control_scores(copy, own, people, search_radius(copy, seen, candidates), verifiers)
+    controls = score_controls(
+        squares["calibration"], calibration, own, generator, terms.strength, verifiers,
+        lambda copy: search_radius(copy, seen, candidates),
+    )  # fmt: skip
     others = verifiers.see(squares["holdout"], "embed holdout images")
     strangers = search_candidates(others, seen, candidates, verifiers, "search strangers").best()[0]
     verified = verification_of_strangers(
@@ -374,10 +396,14 @@ def calibrate_gate(
         "retrieval": retrieval.digest,
         "verification": verification.digest,
     }
-    limit = threshold(lowest_scores(controls), terms.confidence)
-    subject = GateSubject(digests, sizes(splits), candidates, generator.size)
+    chosen = GateControls(controls, lowest_scores(controls))
+    if pooled is not None:
+        known = joined(others, own), np.concatenate([holdout.patients, people])
+        chosen = own_or_pooled(controls, score_patients(*known, verifiers), pooled)
+    limit = threshold(chosen.lowest, terms.confidence)
+    subject = GateSubject(digests, sizes(splits), candidates, generator.size, chosen.origin, chosen.unquoted)
     return PrivacyGate(
-        limit, verifiers, terms, subject, training.patients, seen, compared, controls, strangers, verified
+        limit, verifiers, terms, subject, training.patients, seen, compared, chosen, strangers, verified
     )
 
 

@@ -75,6 +75,17 @@ class Verifiers:
         )
 
 
+def joined(one: PairedEmbeddings, other: PairedEmbeddings) -> PairedEmbeddings:
+    """Return the embeddings of two splits as one."""
+    import numpy as np
+
+    return PairedEmbeddings(
+        np.concatenate([one.first, other.first]),
+        np.concatenate([one.second, other.second]),
+        np.concatenate([one.soft, other.soft]),
+    )
+
+
 def _joined(parts: Sequence[NDArray[np.float32]], model: Encoder) -> NDArray[np.float32]:
     import numpy as np
 

@@ -27,6 +27,11 @@ RECONSTRUCTED: Final = "reconstructed"
 VARIED: Final = "varied"
 
 
+def control_kinds() -> tuple[str, ...]:
+    """Names of all kinds of positive controls, in the order in which they are made."""
+    return (RECONSTRUCTED, VARIED, *ALTERED, *JOINED)
+
+
 def copies(
     squares: NDArray[np.uint8],
     classes: NDArray[np.int64],

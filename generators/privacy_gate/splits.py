@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.verifiers.reid.images.image import ImageArray
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
     from numpy.typing import NDArray
 
 
@@ -34,6 +35,24 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.pictures)
+
+
+class LazyImages(Sequence["ImageArray"]):
+    """Images that are read when they are accessed."""
+
+    def __init__(self, examples: TrainingDataset) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return self._examples.picture(int(place))
+
+    def __iter__(self) -> Iterator[ImageArray]:
+        return (self._examples.picture(place) for place in range(len(self)))
 
 
 def check_splits(splits: Mapping[str, Split]) -> None:

@@ -41,6 +41,7 @@ def statement(verdict: GateVerdict) -> tuple[str, ...]:
             for number, one in enumerate(verdict.clauses, 1)
         ),
         *verdict.next_steps,
+        *_federation(verdict.subject),
         f"{models}.",
         f"{sizes}; every image was compared with {verdict.subject.candidates:,} training images.",
         *_LIMITS,
@@ -65,13 +66,36 @@ def claim(verdict: GateVerdict) -> str:
     return (
         f"Of N = {found.images:,} images, k = {found.matches:,} match a training patient, so that at most"
         f" U = {found.upper:.3%} of the generator's images do; the threshold missed no copy of n ="
-        f" {limit.patients:,} calibration patients, so that it misses at most beta = {limit.missed:.2%};"
-        f" hence at"
-        f" most {found.copy_rate:.3%} of the generator's images are copies, and at most"
-        f" {found.residual:.4%} of"
-        f" those left after matches are removed (try {terms.attempt:,} on these patients, alpha"
-        f" {terms.alpha:.3g} of 0.05 over all tries), provided that copied patients are like the calibration"
-        " patients."
+        f" {limit.patients:,} calibration patients{_where(verdict)}, so that it misses at most"
+        f" beta = {limit.missed:.2%}; hence at most {found.copy_rate:.3%} of the generator's images are"
+        f" copies, and at most {found.residual:.4%} of those left after matches are removed (try"
+        f" {terms.attempt:,} on these patients, alpha {terms.alpha:.3g} of 0.05 over all tries), provided"
+        " that copied patients are like the calibration patients."
+    )
+
+
+def _where(verdict: GateVerdict) -> str:
+    pooled = verdict.subject.pooled
+    return f" of {pooled.sites:,} hospitals" if pooled else ""
+
+
+def _federation(subject: GateSubject) -> tuple[str, ...]:
+    """Whose patients calibrated the threshold, and what that assumes."""
+    if subject.unquoted:
+        return (
+            f"The federated calibration is not used, since {subject.unquoted}: the own calibration split sets"
+            " the threshold.",
+        )
+    if subject.pooled is None:
+        return ()
+    return (
+        f"The threshold is that of {subject.pooled.patients:,} calibration patients of"
+        f" {subject.pooled.sites:,} hospitals, from counts that were added under a federation and signed by"
+        f" {subject.pooled.signer}. It assumes that the training patients are like these; strangers, and"
+        " copies of own calibration patients where there are five, did not score otherwise here than there"
+        " (tests at 5 %, which overlook small differences). That no patient of another hospital is also a"
+        " training patient, or was counted at two hospitals, is only known as far as they compared their"
+        " patients.",
     )
 
 
@@ -80,6 +104,7 @@ def undrawn(subject: GateSubject, needed: Sequence[str]) -> tuple[str, ...]:
     return (
         insufficient(needed),
         "No image was sampled, because none could have passed.",
+        *_federation(subject),
         *(f"{line}." for line in _subject(subject)),
     )
 

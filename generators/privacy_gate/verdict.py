@@ -19,6 +19,7 @@ from medsanitize.generators.privacy_gate.extraction_attack import Extraction
 from medsanitize.generators.privacy_gate.membership_inference import MembershipInference
 from medsanitize.generators.privacy_gate.nearest_neighbor_test import NearestNeighborTest
 from medsanitize.generators.privacy_gate.parameters import LABEL, GateParameters
+from medsanitize.generators.privacy_gate.pooled_controls import PooledOrigin
 from medsanitize.generators.privacy_gate.reidentification import Exposure
 from medsanitize.verifiers.reid.calibration import Rate
 
@@ -46,6 +47,9 @@ class Scores:
         The same with an equal sample of training patients, and with the holdout.
     strangers
         Highest score of each holdout image with a training image.
+    lowest
+        Lowest score of each patient over all kinds of control, where it is not that of `controls`: counts by
+        kind do not tell which scores are of one patient.
     """
 
     controls: Mapping[str, NDArray[np.float64]]
@@ -53,10 +57,12 @@ class Scores:
     equal: NDArray[np.float64]
     holdout: NDArray[np.float64]
     strangers: NDArray[np.float64]
+    lowest: NDArray[np.float64] | None = None
 
     def threshold(self, terms: GateParameters) -> MatchThreshold:
         """The threshold that the positive controls require."""
-        return threshold(lowest_scores(self.controls), terms.confidence)
+        lowest = lowest_scores(self.controls) if self.lowest is None else self.lowest
+        return threshold(lowest, terms.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,18 @@ class GateSubject:
         Training images that each synthetic image was compared with.
     size
         Width and height of the images in pixels.
+    pooled
+        The sites whose patients calibrated the gate; None where the own calibration split did.
+    unquoted
+        Why a federated calibration that was given does not hold for these images.
     """
 
     digests: Mapping[str, str]
     sizes: Mapping[str, int]
     candidates: int
     size: int
+    pooled: PooledOrigin | None = None
+    unquoted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

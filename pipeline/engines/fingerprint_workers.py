@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
+from medsanitize.pipeline.runtime.calibrations import read_given_calibration
 from medsanitize.progress import Progress
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
-from medsanitize.verifiers.reid.overlap.calibration_file import read_calibration_file
 from medsanitize.verifiers.reid.overlap.dataset import ImageFile
 from medsanitize.verifiers.reid.overlap.fingerprint import ImageFingerprint, fingerprint_images
 from medsanitize.verifiers.reid.overlap.models import ModelPaths, Models, open_models
@@ -33,7 +32,7 @@ class FingerprintWorkers:
 
 
 def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibration]:
-    """Read a calibration that ``evaluate --output`` wrote.
+    """Read a calibration that ``evaluate --output`` or a federation wrote.
 
     Parameters
     ----------
@@ -56,17 +55,8 @@ def calibrations_of(path: Path | None, models: Models) -> dict[Modality, Calibra
     """
     if path is None:
         return {}
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise UsageError("The calibration cannot be read", "Give the path of a calibration file") from None
-    given = read_calibration_file(text)
-    # A calibration holds for the scores of exactly these models.
-    if given.models != models.digest(given.modality):
-        raise UsageError(
-            "The calibration was made with other models, or for distances although a verifier decides",
-            "Use the models it was made with, or calibrate these with medsanitize evaluate --output",
-        )
+    given = read_given_calibration(path).file
+    given.require_models(models.digest(given.modality))
     return {given.modality: given.calibration}
 
 

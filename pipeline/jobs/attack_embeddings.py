@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.psi.process import open_psi
-from medsanitize.pipeline.jobs.evaluate_model import progress_callback
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import LabelColumns, Labels, read_labels
+from medsanitize.verifiers.reid.overlap.score_images import progress_callback
 from medsanitize.verifiers.reid.recovery.recovered import Recovered
 from medsanitize.verifiers.reid.recovery.schemes import (
     ANSWERING,

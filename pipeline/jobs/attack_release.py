@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.jobs.evaluate_model import progress_callback
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
@@ -23,6 +22,7 @@ from medsanitize.verifiers.reid.labels import LabelColumns, read_labels
 from medsanitize.verifiers.reid.linkage.dataset_attack import DatasetSummary, Linkage
 from medsanitize.verifiers.reid.linkage.holub_guidelines import guidelines_of
 from medsanitize.verifiers.reid.overlap.dataset import dataset_from_release, is_release
+from medsanitize.verifiers.reid.overlap.score_images import progress_callback
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.reid.evaluation.embed import EmbeddedImages

@@ -19,6 +19,7 @@ from medsanitize.policies.release_key import read_release_key
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.dataset_card.noisy_tables import DatasetCard
+from medsanitize.release.dataset_card.tables import CardCounts
 from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 
@@ -52,15 +53,7 @@ def make_dataset_card(policy: Policy, epsilon: float | None) -> CardResult:
         The state or the ledger is damaged.
     """
     section = _section(policy, epsilon)
-    check_extra("card")
-    check_findings(section, policy.tables)
-    state = open_for_reading(policy)
-    try:
-        if not PUBLISHED.is_set(state):
-            raise UsageError("The release is not published yet", "Run the policy first")
-        counts = count_patients(state, section, policy.tables)
-    finally:
-        state.close()
+    counts = released_counts(policy, section)
     subkeys = derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy))
     card = card_of(counts, policy.release.name, policy.release.version, section.epsilon, subkeys)
     budget = card_budget(policy)
@@ -70,12 +63,41 @@ def make_dataset_card(policy: Policy, epsilon: float | None) -> CardResult:
     return CardResult(None if refused else card, float(budget.spent()), section.ceiling)
 
 
+@translated_errors()
+def released_counts(policy: Policy, section: CardSection) -> CardCounts:
+    """Count the patients of the published release of a policy, in the tables of a card.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous or not published, a table is missing, or the extra is not installed.
+    """
+    if policy.release.mode == "anonymous":
+        raise _anonymous()
+    check_extra("card")
+    missing = {one.table for one in section.findings} - {table.name for table in policy.tables}
+    if missing:
+        raise UsageError("The policy has no table for findings of the card", "Name it in the section tables")
+    check_findings(section, policy.tables)
+    state = open_for_reading(policy)
+    try:
+        if not PUBLISHED.is_set(state):
+            raise UsageError("The release is not published yet", "Run the policy first")
+        return count_patients(state, section, policy.tables)
+    finally:
+        state.close()
+
+
+def _anonymous() -> UsageError:
+    return UsageError(
+        "An anonymous release keeps no state from which patients could be counted",
+        "Write release.card.epsilon into the policy: the run then makes the card",
+    )
+
+
 def _section(policy: Policy, epsilon: float | None) -> CardSection:
     if policy.release.mode == "anonymous":
-        raise UsageError(
-            "An anonymous release keeps no state from which patients could be counted",
-            "Write release.card.epsilon into the policy: the run then makes the card",
-        )
+        raise _anonymous()
     section = policy.release.card
     if epsilon is None:
         if section is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from medsanitize import __version__
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.engines.base import LocalEngine
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.synthesis.draw import (
     SamplerWorkers,
@@ -80,6 +81,8 @@ class SynthesisRequest:
         Random seed.
     residual, inconclusive, reidentification
         Parameters of the gate; see `medsanitize.generators.privacy_gate.parameters.GateParameters`.
+    federated_calibration
+        Calibration of the gate by the patients of several hospitals, in place of the calibration split.
     unvetted
         Whether to write images also if the gate does not pass, marked as not vetted.
     tries
@@ -99,6 +102,7 @@ class SynthesisRequest:
     inconclusive: bool
     reidentification: float | None
     unvetted: bool
+    federated_calibration: Path | None
     tries: Path | None
     form: Form
     device: str
@@ -230,6 +234,8 @@ def run_synthesize(
     sides = reference_splits(request.table, generator, training, seen, progress, cancellation)
     wanted = _counts_per_class(request, generator, sides)
     record = TryRecord(record_of(request.tries, request.table.table), None)
+    calibrated = request.federated_calibration
+    pooled = None if calibrated is None else read_gate_calibration(calibrated)
     judged = _try_of(request, (generator.digest, finds.digest, scores.digest), sides, wanted)
     gate = calibrate_gate(
         sides.training,
@@ -242,6 +248,7 @@ def run_synthesize(
         terms=replace(_terms(request), attempt=record.number(judged)),
         progress=progress,
         cancellation=cancellation,
+        pooled=pooled,
     )
     learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1

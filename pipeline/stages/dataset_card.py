@@ -23,6 +23,7 @@ from medsanitize.release.dataset_card.tables import (
     MODALITY,
     NO_ENTRY,
     REGION,
+    REGIONS,
     SEX,
     CardCounter,
     CardCounts,
@@ -40,10 +41,6 @@ from medsanitize.sanitize.result import ObjectRecord
 from medsanitize.verifiers.reid.images.body_regions import region_of
 
 GATE: Final = "dataset card"
-REGIONS: Final = (
-    *("head", "neck", "chest", "heart", "breast", "abdomen", "pelvis", "trunk", "spine", "arm", "leg"),
-)
-"""All regions of `region_of`; trunk is several of chest, abdomen and pelvis."""
 
 
 @dataclass(frozen=True, slots=True)

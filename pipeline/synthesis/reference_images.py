@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from medsanitize.generators.diffusion.generator import Generator
     from medsanitize.generators.privacy_gate.splits import Split
     from medsanitize.progress import Cancellation, Progress
-    from medsanitize.verifiers.reid.images.image import ImageArray
     from medsanitize.verifiers.reid.labels import LabelColumns, Labels
     from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
@@ -61,24 +60,6 @@ class ReferenceSplits:
     files: tuple[Path, ...]
 
 
-class LazyImages(Sequence["ImageArray"]):
-    """Images that are read when they are accessed."""
-
-    def __init__(self, examples: TrainingDataset) -> None:
-        self._examples = examples
-
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        return self._examples.picture(int(place))
-
-    def __iter__(self) -> Iterator[ImageArray]:
-        return (self._examples.picture(place) for place in range(len(self)))
-
-
 def reference_splits(
     table: ReferenceTable,
     generator: Generator,
@@ -107,7 +88,7 @@ def reference_splits(
         trained on another split.
     """
     import numpy as np
-    from medsanitize.generators.privacy_gate.splits import Split
+    from medsanitize.generators.privacy_gate.splits import LazyImages, Split
     from medsanitize.verifiers.reid.training.training_dataset import gather_images
 
     numbers: dict[str, int] = {}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from medsanitize import __version__
 from medsanitize.errors import EnvironmentFailure, UsageError
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed, batches
+from medsanitize.pipeline.runtime.calibrations import read_gate_calibration
 from medsanitize.pipeline.runtime.workspace import Workspace
 from medsanitize.pipeline.stages.audit import AuditStage
 from medsanitize.pipeline.stages.deduplicate import DecodeStage
@@ -142,6 +143,8 @@ def check_synthesize(section: Synthesize) -> None:
             "Name a generator that was trained from scratch on all its images",
         )
     check_privacy(section, generator)
+    if section.federated_calibration is not None:
+        read_gate_calibration(section.federated_calibration)
     labels_by_path(section)
     unknown = set(section.labels) - set(generator.classes) if generator.classes else ()
     if unknown:
@@ -323,6 +326,8 @@ def _prepared(
     seen = training_digests_of(section.retrieval, section.verifier)
     sides = reference_splits(table_of(section), generator, training_of(section.model), seen, progress, stop)
     terms = gate_terms(section)
+    calibrated = section.federated_calibration
+    pooled = None if calibrated is None else read_gate_calibration(calibrated)
     facts = {"wanted": list(wanted), "terms": asdict(terms)}
     judged = _try_of(context, generator, (retrieval, verification), sides, facts)
     gate = calibrate_gate(
@@ -336,6 +341,7 @@ def _prepared(
         terms=replace(terms, attempt=record.number(judged)),
         progress=progress,
         cancellation=stop,
+        pooled=pooled,
     )
     return gate, sides, judged
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -63,7 +63,11 @@ class CardBudget:
         return found
 
     def reserve(self, card: DatasetCard, ceiling: float) -> Fraction | None:
-        """Reserve the epsilon of a card that is to be published.
+        """Reserve the epsilon of a card that is to be published; see `spend`."""
+        return self.spend(_spending(card, published=False), ceiling)
+
+    def spend(self, one: Spending, ceiling: float) -> Fraction | None:
+        """Reserve an epsilon, or record that it is spent.
 
         Returns
         -------
@@ -71,20 +75,23 @@ class CardBudget:
             None if it is reserved; otherwise what all cards together would spend, which is above ``ceiling``.
         """
         with self._locked():
-            others = _without(self.entries(), card)
-            total = sum((Fraction(one.epsilon) for one in others), Fraction(card.epsilon))
-            if _recorded(self.entries(), card):
+            entries = self.entries()
+            others = _without(entries, one)
+            total = sum((Fraction(other.epsilon) for other in others), Fraction(one.epsilon))
+            if replace(one, published=True) in entries:
                 return None
             if total > Fraction(str(ceiling)):
                 return total
-            self._write([*others, _spending(card, published=False)])
+            self._write([*others, one])
         return None
 
     def publish(self, card: DatasetCard) -> None:
         """Record that a reserved card is published, before anyone can see it."""
         with self._locked():
-            if not _recorded(self.entries(), card):
-                self._write([*_without(self.entries(), card), _spending(card, published=True)])
+            one, entries = _spending(card, published=True), self.entries()
+            # A card that is published already costs nothing when it is shown again.
+            if one not in entries:
+                self._write([*_without(entries, one), one])
 
     def spent(self) -> Fraction:
         """Return the epsilon of all cards together."""
@@ -102,11 +109,6 @@ def _spending(card: DatasetCard, *, published: bool) -> Spending:
     return Spending(card.name, card.version, card.epsilon, card.digest, published)
 
 
-def _recorded(entries: Sequence[Spending], card: DatasetCard) -> bool:
-    """Whether the card is published already: to show it again costs nothing."""
-    return _spending(card, published=True) in entries
-
-
-def _without(entries: Sequence[Spending], card: DatasetCard) -> list[Spending]:
+def _without(entries: Sequence[Spending], card: Spending) -> list[Spending]:
     """Return the entries without unpublished ones of the same version, which this card replaces."""
     return [one for one in entries if one.published or (one.name, one.version) != (card.name, card.version)]

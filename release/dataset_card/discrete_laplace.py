@@ -46,6 +46,34 @@ class KeyedBits:
 
 def discrete_laplace(bits: KeyedBits, scale: Fraction) -> int:
     """Draw an integer x with a probability proportional to exp(-|x| / scale)."""
+    while True:
+        size = _geometric(bits, scale)
+        negative = bits.below(2) == 1
+        # Zero has one sign only.
+        if not (negative and size == 0):
+            return -size if negative else size
+
+
+def laplace_share(bits: KeyedBits, scale: Fraction, shares: int) -> int:
+    """Draw a number such that the sum of ``shares`` independent ones is discrete Laplace noise of a scale.
+
+    Such noise is the difference of two geometric numbers, each of which is a sum of negative binomial (Polya)
+    numbers with exponent 1 / shares.
+    """
+    return _polya(bits, scale, shares) - _polya(bits, scale, shares)
+
+
+def _polya(bits: KeyedBits, scale: Fraction, shares: int) -> int:
+    """Draw n with a probability proportional to C(n + r - 1, n) exp(-n / scale), with r = 1 / shares."""
+    while True:
+        size = _geometric(bits, scale)
+        # The ratio of both probabilities is the product of (i - 1 + r) / i, each a fraction: exact rejection.
+        if all(bits.below(shares * number) < shares * (number - 1) + 1 for number in range(1, size + 1)):
+            return size
+
+
+def _geometric(bits: KeyedBits, scale: Fraction) -> int:
+    """Draw n from 0 with a probability proportional to exp(-n / scale)."""
     top, bottom = scale.numerator, scale.denominator
     while True:
         rest = bits.below(top)
@@ -54,11 +82,7 @@ def discrete_laplace(bits: KeyedBits, scale: Fraction) -> int:
         whole = 0
         while _with_exp(bits, Fraction(1)):
             whole += 1
-        size = (rest + top * whole) // bottom
-        negative = bits.below(2) == 1
-        # Zero has one sign only.
-        if not (negative and size == 0):
-            return -size if negative else size
+        return (rest + top * whole) // bottom
 
 
 def _with_exp(bits: KeyedBits, rate: Fraction) -> bool:

@@ -46,12 +46,20 @@ def card_facts(card: DatasetCard) -> dict[str, Any]:
     return {"unit": "patient", "neighbors": "one patient more or less", "delta": 0, **asdict(card)}
 
 
-def card_markdown(card: DatasetCard) -> str:
-    """Return the card for readers."""
+def card_markdown(card: DatasetCard, said: str = "", left: tuple[str, ...] = ()) -> str:
+    """Return the card for readers.
+
+    Parameters
+    ----------
+    card : DatasetCard
+        The card.
+    said, left : str, tuple of str
+        What a joint card promises and does not; by default that of the card of one release.
+    """
     lines = [
         f"# Dataset card of {card.name} {card.version}",
         "",
-        statement(card),
+        said or statement(card),
         "",
         f"**Patients: {card.patients:,}** (95 %: ± {card.error:,})",
     ]
@@ -71,12 +79,12 @@ def card_markdown(card: DatasetCard) -> str:
             "|---|---:|",
             *(f"| {_plain(name)} | {count:,} |" for name, count in table.rows),
         ]
-    lines += ["", "## What the card does not protect", "", *(f"- {one}" for one in limits())]
+    lines += ["", "## What the card does not protect", "", *(f"- {one}" for one in left or limits())]
     return "\n".join(lines) + "\n"
 
 
-def croissant_record_set(card: DatasetCard) -> dict[str, Any]:
-    """Return the card as a record set with inline data."""
+def croissant_record_set(card: DatasetCard, said: str = "", left: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the card as a record set with inline data; parameters as of `card_markdown`."""
     rows = [(*_TOTAL, card.patients, card.error)]
     rows += [(one.name, name, count, one.error) for one in card.tables for name, count in one.rows]
     names = [f"{RECORD_SET}/{name}" for name, _, _ in _COLUMNS]
@@ -84,7 +92,7 @@ def croissant_record_set(card: DatasetCard) -> dict[str, Any]:
         "@type": "cr:RecordSet",
         "@id": RECORD_SET,
         "name": RECORD_SET,
-        "description": f"{statement(card)} {' '.join(limits())}",
+        "description": f"{said or statement(card)} {' '.join(left or limits())}",
         "key": [{"@id": names[0]}, {"@id": names[1]}],
         "field": [
             {

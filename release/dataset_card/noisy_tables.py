@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -116,14 +116,28 @@ def make_card(counts: CardCounts, name: str, version: str, epsilon: float, key: 
     """
     spent = str(epsilon)
     share = Fraction(spent) / (1 + len(counts.shapes))
-    scales = [_scale(1, share), *(_scale(shape.per_patient, share) for shape in counts.shapes)]
+    scales = scales_of(counts.shapes, spent)
     bits = KeyedBits(_noise_key(counts, name, version, spent, key))
     patients = counts.patients + discrete_laplace(bits, scales[0])
     noisy = [
         tuple(count + discrete_laplace(bits, scale) for count in rows)
         for scale, rows in zip(scales[1:], counts.rows, strict=True)
     ]
-    return DatasetCard(name, version, spent, *_consistent(counts.shapes, patients, noisy, share))
+    return DatasetCard(
+        name, version, spent, *consistent(counts.shapes, patients, noisy, share, largest_error)
+    )
+
+
+def scales_of(shapes: tuple[TableShape, ...], epsilon: str) -> tuple[Fraction, ...]:
+    """Return the scale of the noise of the number of patients, and of each table.
+
+    Raises
+    ------
+    IntegrityError
+        opendp states another privacy loss for this noise than this module.
+    """
+    share = Fraction(epsilon) / (1 + len(shapes))
+    return (_scale(1, share), *(_scale(shape.per_patient, share) for shape in shapes))
 
 
 def _scale(sensitivity: int, share: Fraction) -> Fraction:
@@ -159,10 +173,26 @@ def _noise_key(counts: CardCounts, name: str, version: str, epsilon: str, key: b
     return hmac.digest(key, b"dataset card noise/1\0" + canonical_json(asked).encode(), "sha256")
 
 
-def _consistent(
-    shapes: tuple[TableShape, ...], patients: int, noisy: list[tuple[int, ...]], share: Fraction
+def consistent(
+    shapes: tuple[TableShape, ...],
+    patients: int,
+    noisy: Sequence[tuple[int, ...]],
+    share: Fraction,
+    error: Callable[[float, float], int],
 ) -> tuple[int, int, tuple[CardTable, ...]]:
-    """Return the number of patients, its error, and the tables."""
+    """Return the number of patients, its error, and the tables.
+
+    Parameters
+    ----------
+    shapes : tuple of TableShape
+        The tables.
+    patients, noisy
+        Number of patients and rows, with noise.
+    share : Fraction
+        Part of epsilon of each query.
+    error : callable
+        The bound of the noise of a scale that is exceeded with a probability.
+    """
     weight = share**2  # all of these have sensitivity 1
     parts = [Weighted(rows, weight) for shape, rows in zip(shapes, noisy, strict=True) if shape.partition]
     total = common_total(patients, weight, parts)
@@ -179,11 +209,11 @@ def _consistent(
                 tuple(zip(shape.categories, kept, strict=True)),
                 shape.per_patient,
                 float(share),
-                largest_error(scale, 1 - CONFIDENCE),
-                largest_error(scale, joint),
+                error(scale, 1 - CONFIDENCE),
+                error(scale, joint),
             )
         )
-    return total, largest_error(float(1 / share), 1 - CONFIDENCE), tuple(tables)
+    return total, error(float(1 / share), 1 - CONFIDENCE), tuple(tables)
 
 
 def largest_error(scale: float, alpha: float) -> int:

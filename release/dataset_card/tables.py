@@ -19,6 +19,10 @@ OTHER: Final = "other"
 OTHER_VALUE: Final = "other value"
 NO_ENTRY: Final = "no entry"
 _SEXES: Final = {"F": "female", "M": "male", "O": OTHER}
+REGIONS: Final = (
+    *("head", "neck", "chest", "heart", "breast", "abdomen", "pelvis", "trunk", "spine", "arm", "leg"),
+)
+"""Body regions that are distinguished; trunk is several of chest, abdomen and pelvis."""
 # Youngest member of each group of patients by their number of images.
 _IMAGE_GROUPS: Final = (1, 2, 10, 100, 1000)
 

@@ -82,3 +82,39 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str, tol
     with pytest.raises(PolicyError) as refused:
         load_consortium(tmp_path / "consortium.yaml")
     assert told in refused.value.problems[0].message
+
+
+def searched(policy: Path, hospital: Hospital, *more: str) -> tuple[int, str]:
+    arguments = ["registry", "search", str(hospital.release), "--policy", str(policy), "--json", *more]
+    done = CliRunner().invoke(cli, arguments)
+    return done.exit_code, done.output.splitlines()[-1]
+
+
+def test_a_search_tells_how_many_partners_have_items_and_spends_their_budget(
+    hospitals: tuple[Hospital, Hospital], tmp_path: Path
+) -> None:
+    north, south = hospitals
+    served = consortium(tmp_path / "keeper", north, [south.release], runs="1")
+    with started(["registry", "serve", str(served)]) as (address, _):
+        policy = write_agreements(north, [KEEPER], address=address)
+        code, output = searched(policy, north)
+        again = searched(policy, north, "--with", KEEPER)
+    told = json.loads(output)
+    assert (code, told["result"], told["having"]) == (3, "overlapping", 1)
+    assert told["partners"][0]["counts"] == {"pixels": COMMON}
+    # The keeper's budget of one question is used up.
+    refused = json.loads(again[1])
+    assert (again[0] != 0, refused["partners"][0]["result"]) == (True, "not_compared")
+
+
+def test_a_search_asks_nobody_whose_agreement_reveals_items(hospitals: tuple[Hospital, Hospital]) -> None:
+    north, _ = hospitals
+    policy = write_agreements(north, [KEEPER], address="https://127.0.0.1:1", reveal="items")
+    code, output = searched(policy, north)
+    assert (code, "learns counts only" in output) == (2, True)
+
+
+def test_a_search_needs_addresses_before_anyone_is_asked(hospitals: tuple[Hospital, Hospital]) -> None:
+    north, _ = hospitals
+    code, output = searched(write_agreements(north, [KEEPER]), north)
+    assert (code, "names no address" in output) == (2, True)

@@ -37,7 +37,7 @@ def difference(own: Calibration, stored: Calibration) -> str:
             f"these images have {own.pairs:,} pairs of patients known apart, of which a comparison with it"
             f" needs {FEWEST_STRANGERS:,}"
         )
-    if _differ(own.disjoint, stored.disjoint):
+    if differ(own.disjoint, stored.disjoint):
         return "different patients score otherwise in these images than in its own"
     for rate in _RATES:
         point = stored.for_false_match(rate)
@@ -48,13 +48,13 @@ def difference(own: Calibration, stored: Calibration) -> str:
                 f"at its threshold for a false match rate of {wanted:.2g}, {found:.2g} of the pairs of"
                 " different patients of these images match"
             )
-    if len(own.genuine) >= _FEWEST_GENUINE and _differ(own.genuine, stored.genuine):
+    if len(own.genuine) >= _FEWEST_GENUINE <= len(stored.genuine) and differ(own.genuine, stored.genuine):
         return "images of one patient score otherwise in these images than in its own"
     return ""
 
 
-def _differ(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether two samples differ by the test of Kolmogorov and Smirnov."""
+def differ(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether two samples differ by the test of Kolmogorov and Smirnov, at `LEVEL`."""
     from scipy.stats import ks_2samp  # type: ignore[import-untyped]
 
     return bool(ks_2samp(one, other).pvalue < LEVEL)

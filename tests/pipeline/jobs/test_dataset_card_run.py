@@ -197,3 +197,34 @@ def test_an_anonymous_run_publishes_a_card_and_the_command_refuses(hospital: Pat
 def test_the_holder_alone_may_choose_epsilon(first: Policy) -> None:
     result = CliRunner().invoke(cli, ["release", "card", str(first.output), "--epsilon", "1"])
     assert result.exit_code == 2
+
+
+@pytest.mark.federated
+def test_a_site_of_a_joint_card_counts_its_release_and_spends_from_its_ledger(
+    first: Policy, hospital: Path
+) -> None:
+    """Counts and ledger of a joint card are those of the release's own cards."""
+    from medsanitize.federation.parties.identity import create_party, open_party
+    from medsanitize.federation.training.invitation import Invitation
+    from medsanitize.federation.training.site import Site
+    from medsanitize.pipeline.jobs.join_card import card_site
+    from medsanitize.policies.federation import Accepted, SitePolicy
+
+    assert first.release.card is not None
+    # Other tests have written other policies to the same path.
+    policy_of(hospital, "1.0", f"{{epsilon: 1, findings: [{FINDINGS}]}}", tables=TABLE)
+    identity = create_party(hospital / "party", "north")
+    accept = Accepted(recipes=("card/laplace",), sites=("south", "west"))
+    place = hospital / "federation"
+    policy = SitePolicy(
+        version=1, party=hospital / "party", server="server", address="https://127.0.0.1:1", state=place,
+        output=place / "card", accept=accept, columns={}, release=hospital / "policy.yaml",
+    )  # fmt: skip
+    terms = {"name": "joint", "card": first.release.card.model_dump(mode="json"), "least": 3}
+    invitation = Invitation(terms, dict.fromkeys("abc", "0"), "1", "2", "3", "")
+    site = Site(policy, open_party(hospital / "party"), identity, {}, invitation)
+    site.folder.mkdir(parents=True)
+    found = card_site(site)()
+    assert (found.counts, found.ceiling) == (exact(first), 3)
+    assert found.budget == card_budget(first)
+    assert len(found.key) == 32

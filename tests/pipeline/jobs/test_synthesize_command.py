@@ -13,12 +13,18 @@ import pydicom
 import pytest
 from click.testing import CliRunner, Result
 from medsanitize.cli import cli
+from medsanitize.federation.parties.identity import create_party, open_party
+from medsanitize.federation.parties.signed_files import signature_file
 from medsanitize.generators.privacy_gate import gate as gate_module
+from medsanitize.generators.privacy_gate.candidate_search import score_pairs
+from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers
+from medsanitize.generators.privacy_gate.pooled_controls import GateSettings, PooledControls, PooledOrigin
 from medsanitize.generators.quality.evaluate import QualityResult
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.jobs import synthesize as command
 from medsanitize.pipeline.synthesis import draw
-from medsanitize.progress import Cancellation, Cancelled
+from medsanitize.progress import Cancellation, Cancelled, NoProgress
+from medsanitize.verifiers.reid.calibration import calibrate_strangers
 
 from tests.helpers.hospital import tree
 from tests.helpers.synthetic_images import (
@@ -27,6 +33,7 @@ from tests.helpers.synthetic_images import (
     CoarseModel,
     FakeGenerator,
     digest_of,
+    person,
     simple_controls,
     write_people,
     write_table,
@@ -69,7 +76,8 @@ def generator(monkeypatch: pytest.MonkeyPatch, gates: dict[Any, Any]) -> dict[st
     calibrated = gate_module.calibrate_gate
 
     def prepare_once(*sides: Any, **terms: Any) -> Any:
-        key = (held["now"], terms["terms"], *(len(side.patients) for side in sides[:3]))
+        sizes = (len(side.patients) for side in sides[:3])
+        key = (held["now"], terms["terms"], terms["pooled"] is None, *sizes)
         if key not in gates:
             gates[key] = calibrated(*sides, **terms)
         return gates[key]
@@ -203,6 +211,42 @@ def test_without_enough_patients_nothing_is_sampled_and_the_next_step_is_named(
     assert (result.exit_code, facts["written"], facts["judged"]) == (1, 0, 0)
     assert "the 1 that there are allow at best a residual" in facts["verdict"]["needed"][0]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["verdict.json"]
+
+
+@pytest.mark.party
+def test_patients_of_other_hospitals_calibrate_the_gate(
+    call: Call, gates: dict[Any, Any], tmp_path: Path
+) -> None:
+    """One own calibration patient says nothing; 300 of three hospitals say enough."""
+    call(output="all")
+    (known,) = [
+        one for one in gates.values() if one.threshold.patients == 300 and one.subject.pooled is None
+    ][:1]
+    path = tmp_path / "calibration.json"
+    settings = GateSettings("f" * 64, "c" * 64, "c" * 64, 0.2)
+    strangers = calibrate_strangers(*pairs_of(range(300)))
+    origin = PooledOrigin(3, 300)
+    path.write_text(
+        PooledControls(known.controls.kinds, known.controls.lowest, strangers, settings, origin).to_json()
+    )
+    create_party(tmp_path / "party", "north")
+    signature = signature_file(path.read_bytes(), open_party(tmp_path / "party"))
+    path.with_name("calibration.json.sig").write_bytes(signature)
+    result = call("--federated-calibration", str(path), table="few.csv")
+    facts = told(result)
+    assert (result.exit_code, facts["verdict"]["state"]) == (0, "passed"), facts["statement"]
+    assert facts["verdict"]["subject"]["pooled"]["sites"] == 3
+    assert any("300 calibration patients of 3 hospitals" in line for line in facts["statement"])
+
+
+def pairs_of(numbers: range) -> tuple[Any, Any, Any]:
+    """Scores of the gate for every two people of the calibration split, by one image each."""
+    model = CoarseModel()
+    seen = Verifiers(model, model, NoProgress(), Cancellation())
+    squares = np.stack([person([3, number], 0) for number in numbers])
+    first, second = np.triu_indices(len(squares), 1)
+    embedded = seen.see(squares, "")
+    return score_pairs(embedded, first, embedded, second, seen), first, second
 
 
 def test_images_that_are_not_vetted_are_written_only_on_request_and_say_so(

@@ -114,6 +114,7 @@ def evaluate(
     models: Mapping[str, str],
     calibration: Calibration | None = None,
     target: float = 0.01,
+    calibrated_on: str = "model",
 ) -> Evaluation:
     """Evaluate a re-identification model on labeled images.
 
@@ -129,10 +130,12 @@ def evaluate(
     models : mapping of str to str
         Description of the models for the result.
     calibration : Calibration, optional
-        Calibration stored with the model of the pair scores; it sets the threshold only if these patients
+        Calibration of the pair scores, of other images; it sets the threshold only if these patients
         score as its own do.
     target : float
         False match rate of the threshold.
+    calibrated_on : str
+        Where the calibration comes from: ``model`` or ``given``.
 
     Raises
     ------
@@ -150,9 +153,10 @@ def evaluate(
     scores = distances if pair_scores is None else pair_scores
     pairs = sum_pairs(scores, patients)
     # A threshold of other images would give another false match rate than the one that it is named for.
-    if calibration is not None and difference(pairs.calibration(), calibration):
-        calibration = None
-    decided = threshold_metrics(pairs, scores, patients, calibration, target)
+    reason = "" if calibration is None else difference(pairs.calibration(), calibration)
+    decided = threshold_metrics(
+        pairs, scores, patients, None if reason else calibration, target, calibrated_on, reason
+    )
     return Evaluation(
         images=len(labels),
         patients=people,

@@ -28,8 +28,9 @@ class ThresholdMetrics:
         A pair with at least this score matches; two thresholds where each half of the patients set that of
         the other.
     calibrated_on
-        ``model``: the calibration stored with the model. ``other half``: each half of the patients sets the
-        threshold of the other, and impostor pairs across the halves are left out.
+        ``model``: the calibration stored with the model. ``given``: the one that was named. ``other half``:
+        each half of the patients sets the threshold of the other, and impostor pairs across the halves are
+        left out.
     target
         False match rate of two patients for which the threshold was set.
     insufficient_data
@@ -42,6 +43,8 @@ class ThresholdMetrics:
         Impostor pairs below and above the threshold.
     intervals
         95 % interval of each rate by name.
+    unquoted
+        Why a calibration of other images does not hold for these; empty where it does or there is none.
     """
 
     thresholds: tuple[float, ...]
@@ -58,6 +61,7 @@ class ThresholdMetrics:
     rejected: int
     confused: int
     intervals: dict[str, Interval]
+    unquoted: str = ""
 
 
 def threshold_metrics(
@@ -66,6 +70,8 @@ def threshold_metrics(
     patients: NDArray[np.intp],
     calibration: Calibration | None,
     target: float,
+    calibrated_on: str = "model",
+    unquoted: str = "",
 ) -> tuple[ThresholdMetrics, NDArray[np.bool_]] | None:
     """Classify every pair at a threshold.
 
@@ -81,6 +87,8 @@ def threshold_metrics(
         Sets the threshold; without it each half of the patients sets that of the other.
     target : float
         False match rate of two patients.
+    calibrated_on, unquoted : str
+        Where the calibration comes from; why one is not used.
 
     Returns
     -------
@@ -124,7 +132,8 @@ def threshold_metrics(
     confused, impostors = round(float(above.sum()) / 2), round(float(compared.sum()) / 2)
     found = ThresholdMetrics(
         thresholds=tuple(point.threshold for point in points[: 1 if calibration else 2]),
-        calibrated_on="other half" if calibration is None else "model",
+        calibrated_on="other half" if calibration is None else calibrated_on,
+        unquoted=unquoted,
         target=target,
         insufficient_data=next((one.insufficient_data for one in points if one.insufficient_data), ""),
         **values,

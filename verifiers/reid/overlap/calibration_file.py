@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.verifiers.reid.calibration import Calibration
 from medsanitize.verifiers.reid.images.image import Modality
 
 _MEMBERS: Final = {"calibration", "modality", "models"}
+_FEDERATION: Final = "federation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,33 @@ class CalibrationFile:
         that made the scores; see `medsanitize.verifiers.reid.overlap.models.Models.digest`.
     calibration
         Calibration of the score of the verification model, or of the negated distance without one.
+    sites
+        Number of hospitals whose patients were counted in a federation; 0 of a calibration of own images.
     """
 
     modality: Modality
     models: str
     calibration: Calibration
+    sites: int = 0
+
+    def require_models(self, wanted: str) -> None:
+        """Raise UsageError where the scores are those of other models."""
+        # A calibration holds for the scores of exactly these models.
+        if self.models != wanted:
+            raise UsageError(
+                "The calibration was made with other models, or for distances although a verifier decides",
+                "Use the models it was made with, or calibrate these with medsanitize evaluate --output",
+            )
 
     def to_json(self) -> str:
         """Serialize as strict JSON with sorted keys."""
-        facts = {
+        facts: dict[str, Any] = {
             "calibration": json.loads(self.calibration.to_json()),
             "modality": str(self.modality),
             "models": self.models,
         }
+        if self.sites:
+            facts[_FEDERATION] = {"sites": self.sites}
         return json.dumps(facts, sort_keys=True, allow_nan=False)
 
 
@@ -61,10 +76,13 @@ def read_calibration_file(text: str) -> CalibrationFile:
                 "Create one with medsanitize evaluate --output and the models of the comparison; the file"
                 " in a model's folder is used automatically",
             )
-        if facts.keys() != _MEMBERS or not isinstance(facts["models"], str):
+        federation = facts.pop(_FEDERATION, {"sites": 0})
+        if facts.keys() != _MEMBERS or federation.keys() != {"sites"} or type(federation["sites"]) is not int:
+            raise ValueError
+        if not isinstance(facts["models"], str):
             raise ValueError
         calibration = Calibration.from_json(json.dumps(facts["calibration"]))
-        return CalibrationFile(Modality(facts["modality"]), facts["models"], calibration)
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return CalibrationFile(Modality(facts["modality"]), facts["models"], calibration, federation["sites"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         # RecursionError: json raises it for deeply nested input.
         raise IntegrityError("The calibration is damaged", "Make it again") from None
