@@ -29,7 +29,19 @@ FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
 _TERMS: Final = (
-    *("name", "model", "recipe", "kind", "classes", "privacy", "least", "aggregation", "seed", "most_images"),
+    *(
+        "name",
+        "model",
+        "recipe",
+        "kind",
+        "classes",
+        "privacy",
+        "attacks",
+        "least",
+        "aggregation",
+        "seed",
+        "most_images",
+    ),
 )
 
 
@@ -40,7 +52,7 @@ class Invitation:
     Attributes
     ----------
     terms
-        Name, model, recipe, kind, classes, privacy, least, aggregation, seed and most_images of the job.
+        Name, model, recipe, kind, classes, privacy, attacks, least, aggregation, seed and most_images.
     sites
         Fingerprint of each site by name, in the job's order.
     server
@@ -107,6 +119,7 @@ def invite(job: Job, party: LocalParty) -> Invitation:
             " enough",
             "Leave out privacy, or name model: classification and aggregation: secure",
         )
+    _check_attacks(job)
     terms = terms_of(job)
     unsigned = Invitation(terms, sites, party.identity.fingerprint, code_digest(), secrets.token_hex(16), "")
     signature = party.signing_key.sign(unsigned.signed_bytes()).hex()
@@ -115,6 +128,20 @@ def invite(job: Job, party: LocalParty) -> Invitation:
         job.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(job.state / FILE, document_json(_facts(found)), sync=True)
     return found
+
+
+def _check_attacks(job: Job) -> None:
+    if job.attacks is None:
+        return
+    if job.privacy is not None:
+        raise UsageError(
+            "The counts of an attack are exact, and no epsilon covers them",
+            "Leave out attacks or privacy: the bound of epsilon holds against every attack",
+        )
+    if job.attacks.gradients is not None and job.model != "classification":
+        raise UsageError(
+            "The recipe has no gradients to attack", "Leave out attacks.gradients, or train a classifier"
+        )
 
 
 def terms_of(job: Job) -> dict[str, Any]:

@@ -330,13 +330,18 @@ def _write(
     """Write the figures, two samples of each group, and training images with the samples nearest to them."""
     import numpy as np
 
-    shown = samples.astype(np.float32) / 255
+    shown = _gray(samples)
     pairs = [np.flatnonzero(groups == number)[:2] for number in range(result.repeated.groups)]
     if pairs:
         write_pairs(output / "repeated.png", *(shown[[pair[side] for pair in pairs]] for side in (0, 1)))
     if near is not None and real is not None:
         learned = np.flatnonzero(real.trained[near.rows])
         best = learned[np.argsort(-near.scores[learned], kind="stable")]
-        originals = real.squares[near.rows[best]].astype(np.float32) / 255
-        write_pairs(output / "nearest.png", originals, shown[best])
+        write_pairs(output / "nearest.png", _gray(real.squares[near.rows[best]]), shown[best])
     write_report(output, result.to_json())
+
+
+def _gray(squares: NDArray[np.uint8]) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.asarray(squares / 255, np.float32)
