@@ -102,6 +102,12 @@ class IntegrityError(MedsanitizeError):
     exit_code = 4
 
 
+class ModelRefused(MedsanitizeError):
+    """{what}. {remedy}."""
+
+    exit_code = 3
+
+
 class EnvironmentFailure(MedsanitizeError):
     """{what}. {remedy}."""
 

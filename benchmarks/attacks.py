@@ -1,9 +1,11 @@
-"""Attacks on gradients, members and embeddings: the tables of docs/attack-model.md.
+"""Attacks on gradients, members, embeddings and generators: the tables of docs/attack-model.md.
 
-    python benchmarks/attacks.py OUT [--only gradients membership decoder] [--data phantoms radiographs]
+    python benchmarks/attacks.py OUT [--only gradients membership decoder generator]
+        [--data phantoms radiographs]
 
 Runs the commands on phantoms and on the COVID-19 Image Data Collection ($MEDSANITIZE_SHARED/data/cxr), prints
-their tables, and keeps results as JSON, with pictures, in OUT: they show patients.
+their tables, and keeps results as JSON, with pictures, in OUT: they show patients. The generator is trained
+first, with the recipe tiny, on the training split of the radiographs.
 """
 
 from __future__ import annotations
@@ -17,24 +19,27 @@ from pathlib import Path
 from common import fresh, medsanitize, shared
 
 EPSILON = "8"
+# A linear first layer gives the most away: an attack that fails on it is no attack.
+PERCEPTRON = ["gradients", "--recipe", "perceptron", "--epsilon", EPSILON]
 ATTACKS = {
     "gradients": (
         [
-            "gradients",
-            "--batch",
-            "1",
-            "--batch",
-            "8",
+            *PERCEPTRON,
+            *(word for size in "1248" for word in ("--batch", size)),
             "--sites",
             "4",
-            "--epsilon",
-            EPSILON,
             "--attacked",
             "8",
+        ],
+        [*PERCEPTRON, "--batch", "16", "--batch", "32", "--sites", "1", "--attacked", "32"],
+        [
+            *("gradients", "--recipe", "tiny", "--batch", "1", "--batch", "8"),
+            *("--sites", "4", "--epsilon", EPSILON, "--attacked", "8"),
         ],
     ),
     "membership": (["membership", "--epsilon", EPSILON],),
     "decoder": (["decoder"], ["decoder", "--known", "phantoms"]),
+    "generator": (["generator", "MODEL", "--holdout", "test"],),
 }
 
 
@@ -43,8 +48,20 @@ def images_of(data: str, attack: str) -> list[str]:
     if data == "phantoms":
         return []
     folder = shared() / "data/cxr"
-    named = ["--images", str(folder), "--labels", str(folder / "labels.csv"), "--kind", "radiograph"]
-    return named + (["--class", "finding"] if attack != "decoder" else [])
+    named = ["--images", str(folder), "--labels", str(folder / "labels.csv")]
+    # A generator knows its kind of images.
+    kind = [] if attack == "generator" else ["--kind", "radiograph"]
+    return named + kind + (["--class", "finding"] if attack != "decoder" else [])
+
+
+def train(folder: Path) -> Path:
+    """Train the attacked generator on the training split of the radiographs."""
+    how = ["--kind", "radiograph", "--split", "train", "--recipe", "tiny", "--output", folder / "generator"]
+    arguments = ["generator", *images_of("radiographs", "generator"), *how]
+    done = medsanitize("train", *arguments, cwd=folder)
+    if done.returncode not in (0, 1):
+        sys.exit(done.stderr)
+    return folder / "generator"
 
 
 def runs(given: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
@@ -52,8 +69,8 @@ def runs(given: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
     for attack in given.only:
         for data in given.data:
             for number, arguments in enumerate(ATTACKS[attack]):
-                # The demo of phantoms is attacked by other phantoms only.
-                if number == 0 or data == "radiographs":
+                # Phantoms: no second attack but on gradients, and no generator.
+                if data == "radiographs" or attack == "gradients" or (number == 0 and attack != "generator"):
                     yield f"{attack}-{data}-{number}", [*arguments, *images_of(data, attack)]
 
 
@@ -71,6 +88,8 @@ def main() -> None:
     out = fresh(given.out)
     for name, arguments in runs(given):
         started = time.perf_counter()
+        if "MODEL" in arguments:
+            arguments[arguments.index("MODEL")] = str(train(out))
         done = medsanitize("attack", *arguments, "--output", out / name, cwd=out)
         if done.returncode not in (0, 1):
             sys.exit(done.stderr)

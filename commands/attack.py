@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from medsanitize.commands.attack_generator import generator
 from medsanitize.commands.attack_models import decoder, gradients, membership
 from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 from medsanitize.commands.options import COLUMN, KIND, columns_of
@@ -21,7 +22,7 @@ def attack() -> None:
     """Run privacy attacks against a release, models, or schemes that share embeddings."""
 
 
-for one in (gradients, membership, decoder):
+for one in (gradients, membership, decoder, generator):
     attack.add_command(one)
 
 

@@ -63,7 +63,7 @@ _CLASS = click.option("--class", "column", metavar="COLUMN", help="Column of the
     "--recipe",
     default="paper",
     show_default=True,
-    help="Recipe of train classifier whose network is attacked: paper or tiny.",
+    help="Network: that of the recipe paper or tiny of train classifier, or perceptron (linear first layer).",
 )
 @click.option(
     "--batch",
@@ -164,7 +164,17 @@ def gradients(
 
 def _gradient_lines(result: GradientAttack) -> list[str]:
     table: list[tuple[str, ...]] = [
-        ("setting", "batch", "images", "SSIM", "other patients", "their mean", "above", "re-identified")
+        (
+            "setting",
+            "batch",
+            "images",
+            "SSIM",
+            "other patients",
+            "their mean",
+            "above",
+            "identified",
+            "re-identified",
+        )
     ]
     for one in result.settings:
         alike, found = one.resemblance, one.reidentified
@@ -175,6 +185,7 @@ def _gradient_lines(result: GradientAttack) -> list[str]:
                 str(alike.images),
                 *(_with_interval(each) for each in (alike.reconstructed, alike.others, alike.mean)),
                 "yes" if alike.above_chance else "no",
+                f"{one.identified.found} of {one.identified.images} (guess {100 * one.chance:.0f} %)",
                 f"{found.found} of {found.images}" if found else "not measured",
             )
         )
@@ -183,7 +194,7 @@ def _gradient_lines(result: GradientAttack) -> list[str]:
         f"Gradients of {result.parameters:,} weights (recipe {result.recipe}, random weights), images of"
         f" {result.size} x {result.size} pixels of {result.cohort}; aggregated: over {result.sites} sites.",
         "SSIM: mean of the best-matched reconstructions; above: whether it exceeds both guesses, image by"
-        " image. 95 % intervals.",
+        " image. Identified: nearest to an image of their step among those of all patients. 95 % intervals.",
         "",
         *aligned(table),
         "",

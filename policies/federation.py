@@ -17,6 +17,7 @@ _MANUAL: Final = "See the manual: Train a model with other hospitals"
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ModelName = Literal["retrieval", "classification", "calibration", "card"]
 Aggregation = Literal["secure", "plain"]
+AttackName = Literal["membership", "gradients"]
 
 
 class Classes(Section):
@@ -48,6 +49,24 @@ class CalibratedModels(Section):
     """Verification model, which then gives the scores; the recipe `gate` needs one."""
     generator: Path | None = None
     """Generator, of the recipe `gate` only: it makes two kinds of the positive controls."""
+
+
+class RequiredAttack(Section):
+    """An attack that the trained model must withstand before it leaves."""
+
+    recognized: Annotated[float, Field(gt=0, lt=1)]
+    """The largest upper 95 % bound of the share of training patients that the attacker recognizes."""
+    mistaken: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of other patients that the attacker may take for them."""
+
+
+class RequiredAttacks(Section):
+    """Attacks that every site makes with its own patients; only counts of all sites together leave."""
+
+    membership: RequiredAttack | None = None
+    """By the likelihood of a patient's classes or, of a retrieval model, the likeness of the images."""
+    gradients: RequiredAttack | None = None
+    """Of `classification`: by the sum of gradients that the server sees."""
 
 
 class Job(Section):
@@ -82,6 +101,8 @@ class Job(Section):
     """Of `card`: the tables and epsilon of the joint dataset card; each site's release has its ceiling."""
     privacy: Privacy | None = None
     """Differential privacy, of `classification` only; without it the sums are exact."""
+    attacks: RequiredAttacks | None = None
+    """Attacks that the model must withstand; otherwise no party writes it."""
     least: Annotated[int, Field(ge=3)] = 3
     """Fewest sites of a sum; three is the least that hides the sites from each other."""
     aggregation: Aggregation = "secure"
@@ -111,6 +132,8 @@ class Accepted(Section):
     """Digest of the program of all sites; by default that of this installation."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
     """The largest epsilon; with it, a job without differential privacy is refused."""
+    attacks: tuple[AttackName, ...] = ()
+    """Attacks that a job must require."""
     plain: bool = False
     """Whether the server may see what this site alone gives."""
 

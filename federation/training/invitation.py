@@ -32,7 +32,8 @@ FILE: Final = "invitation.json"
 _SIGNED_FOR: Final = b"medsanitize federation invitation 1\n"
 _MOST_BYTES: Final = 1 << 20
 _TERMS: Final = tuple(
-    "name model recipe kind classes models strength card privacy least aggregation seed most_images".split()
+    "name model recipe kind classes models strength card privacy attacks least aggregation seed"
+    " most_images".split()
 )
 
 
@@ -113,6 +114,7 @@ def invite(job: Job, party: LocalParty) -> Invitation:
             " enough",
             "Leave out privacy, or name model: classification and aggregation: secure",
         )
+    _check_attacks(job)
     terms = terms_of(job)
     unsigned = Invitation(terms, sites, party.identity.fingerprint, code_digest(), secrets.token_hex(16), "")
     signature = party.signing_key.sign(unsigned.signed_bytes()).hex()
@@ -121,6 +123,22 @@ def invite(job: Job, party: LocalParty) -> Invitation:
         job.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(job.state / FILE, document_json(_facts(found)), sync=True)
     return found
+
+
+def _check_attacks(job: Job) -> None:
+    if job.attacks is None:
+        return
+    if job.model in ("calibration", "card"):
+        raise UsageError("The job trains no model that could be attacked", "Leave out attacks")
+    if job.privacy is not None:
+        raise UsageError(
+            "The counts of an attack are exact, and no epsilon covers them",
+            "Leave out attacks or privacy: the bound of epsilon holds against every attack",
+        )
+    if job.attacks.gradients is not None and job.model != "classification":
+        raise UsageError(
+            "The recipe has no gradients to attack", "Leave out attacks.gradients, or train a classifier"
+        )
 
 
 def terms_of(job: Job) -> dict[str, Any]:

@@ -134,6 +134,10 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
         (f"{terms['model']}/{terms['recipe']}" in accepted.recipes, "its recipe"),
         (others <= set(accepted.sites), "one of its sites"),
         (int(terms["least"]) >= accepted.least, "so few sites in a sum"),
+        (
+            all((terms["attacks"] or {}).get(name) for name in accepted.attacks),
+            f"without the attacks {', '.join(accepted.attacks)}",
+        ),
         (terms["aggregation"] == "secure" or accepted.plain, "that the server sees this site's statistics"),
         (invitation.code == code == code_digest(), "its program, which is another than this one"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from medsanitize.federation.parties.identity import LocalParty
     from medsanitize.federation.training.invitation import Invitation
     from medsanitize.federation.training.job import FederatedJob
+    from medsanitize.federation.training.required_attacks import AttackRounds
     from medsanitize.verifiers.reid.images.image import Modality
     from medsanitize.verifiers.reid.models.save import ExportedModel
     from medsanitize.verifiers.reid.training.frozen_backbone import TrainedModel
     from medsanitize.verifiers.reid.training.private_sums import PrivateLinearSums
     from medsanitize.verifiers.reid.training.sums import Arrays, SiteImages, State, Summed, SummedTraining
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
     from numpy.typing import NDArray
 
 RECIPES: Final = ("retrieval/moments", "retrieval/moments-256", "classification/frozen")
@@ -58,14 +61,27 @@ class FederatedTraining:
         from medsanitize.verifiers.reid.training.sums import Summed
 
         wanted = self.sums.asked(state)
-        if wanted or _QUERIES in state or self._is_classifier:
+        if wanted:
             return wanted
+        if self._is_calibrated(state):
+            return self.attacks.asked(state) if self.attacks else {}
         most = float(self.invitation.terms["most_images"])
         return {
             **counted_scores(int(most), distance_grid()),
             _PRECISION: Summed((), most),
             _QUERIES: Summed((), most),
         }
+
+    @property
+    def attacks(self) -> AttackRounds | None:
+        """The attacks that the job requires; None without."""
+        from medsanitize.federation.training.required_attacks import AttackRounds
+
+        terms = self.invitation.terms["attacks"]
+        return AttackRounds(terms, self.sums, float(self.invitation.terms["most_images"])) if terms else None
+
+    def _is_calibrated(self, state: State) -> bool:
+        return _QUERIES in state or self._is_classifier
 
     def contribution(self, state: State, site: SiteImages, number: int) -> NDArray[np.uint64]:
         """Compute what a site adds in the round of a number, in fixed point.
@@ -75,8 +91,12 @@ class FederatedTraining:
         UsageError
             A statistic is not finite, or larger than the sum allows.
         """
-        is_trained = not self.sums.asked(state)
-        found = self._scores(state, site) if is_trained else self.sums.contribution(state, site, number)
+        if self.sums.asked(state):
+            found = self.sums.contribution(state, site, number)
+        elif self.attacks and self._is_calibrated(state):
+            found = self.attacks.contribution(state, site, partial(self._alike, state, site))
+        else:
+            found = self._scores(state, site)
         return joined_vector(found, self.asked(state), len(self.invitation.sites))
 
     def length(self, state: State) -> int:
@@ -97,17 +117,8 @@ class FederatedTraining:
         from medsanitize.verifiers.reid.evaluation.pairwise_auc import sum_pairs
         from medsanitize.verifiers.reid.evaluation.retrieval_metrics import rank
         from medsanitize.verifiers.reid.training.calibration_counts import count_pairs, distance_grid
-        from medsanitize.verifiers.reid.training.train import score_validation
 
-        learned = self.sums.trained(state)
-        scores, patients = score_validation(
-            self._exported(learned),
-            learned,
-            site.validation,
-            site.unfinished,
-            site.progress,
-            site.cancellation,
-        )
+        scores, patients = self._pairs(state, site, site.validation)
         found = rank(scores, patients.astype(np.intp)).average_precision
         pairs = sum_pairs(scores, np.unique(patients, return_inverse=True)[1])
         return {
@@ -115,6 +126,23 @@ class FederatedTraining:
             _PRECISION: np.array(float(found.sum())),
             _QUERIES: np.array(float(len(found))),
         }
+
+    def _pairs(
+        self, state: State, site: SiteImages, part: TrainingDataset
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Scores of all pairs of images of a part, and their patients."""
+        from medsanitize.verifiers.reid.training.train import score_validation
+
+        learned = self.sums.trained(state)
+        return score_validation(
+            self._exported(learned), learned, part, site.unfinished, site.progress, site.cancellation
+        )
+
+    def _alike(self, state: State, site: SiteImages, part: TrainingDataset) -> NDArray[np.float64]:
+        """How alike the model finds the images of each patient of a part."""
+        from medsanitize.verifiers.reid.membership.site_scores import genuine_scores
+
+        return genuine_scores(*self._pairs(state, site, part))
 
     def _exported(self, learned: TrainedModel) -> ExportedModel:
         from medsanitize.verifiers.reid.models.config import ModelConfig, ModelKind
@@ -135,14 +163,23 @@ class FederatedTraining:
         return export(config, learned.weights)
 
     def save(self, state: State, output: Path, statement: str) -> str:
-        """Write the model of the last state, and return its digest: equal at the server and all sites."""
+        """Write the model of the last state, and return its digest: equal at the server and all sites.
+
+        Raises
+        ------
+        ModelRefused
+            It does not withstand an attack that the job requires; nothing is written.
+        """
+        from medsanitize.federation.training.required_attacks import check_passed
         from medsanitize.verifiers.reid.models.model_folder import CARD
         from medsanitize.verifiers.reid.models.save import ModelDocuments, save_model
         from medsanitize.verifiers.reid.training.sums import COUNTS
 
+        attacked = self.attacks.results(state) if self.attacks else ()
+        check_passed(attacked)
         learned, recipe = self.sums.trained(state), recipe_of(self.invitation.terms)
         exported = self._exported(learned)
-        training = {
+        training: dict[str, Any] = {
             "counts": {name: round(float(state[name])) for name in COUNTS},
             "excluded": {},
             "federation": {
@@ -154,6 +191,8 @@ class FederatedTraining:
             "recipe": json.loads(json.dumps(asdict(recipe))),
             "start": "packaged",
         }
+        if attacked:
+            training["attacks"] = {one.name: one.to_json() for one in attacked}
         if self.invitation.terms["privacy"] is not None:
             training["privacy"] = self.sums.plan(state).facts()  # type: ignore[attr-defined]
             statement += " " + privacy_sentence(training["privacy"])
@@ -162,6 +201,9 @@ class FederatedTraining:
         else:
             documents = self._retrieval_documents(exported, training, learned, state)
         documents[CARD] += f"\n## Federated training\n\n{statement}\n".encode()
+        if attacked:
+            lines = "\n".join(one.sentence() for one in attacked)
+            documents[CARD] += f"\n## Attacks of all sites\n\n{lines}\n".encode()
         return save_model(output, exported, learned.score, ModelDocuments(training, documents))
 
     def _retrieval_documents(

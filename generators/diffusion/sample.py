@@ -19,6 +19,8 @@ from torch import Tensor
 # Constant batch size, padded if necessary: kernels sum in an order that depends on it, and an image must
 # not depend on the images it is sampled with.
 BATCH = 8
+LOSS_STEPS = 8
+"""Timesteps at which `LatentGenerator.losses` asks the denoiser, spread over the less noisy half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,33 @@ class LatentGenerator:
             return self._decoded(self._denoised(noisy, classes[part], ahead))
 
         return self._all(draw, len(seeds))
+
+    def losses(self, images: NDArray[np.uint8], classes: Sequence[int]) -> NDArray[np.float64]:
+        """Compute denoising losses with the same noise for each image, ``(n, LOSS_STEPS)``.
+
+        The membership attack reads them: an image that was memorized is denoised better.
+        """
+        self._check_images(images)
+        self._check(classes, range(len(images)))
+        most = int(self.networks.schedule.config.num_train_timesteps)
+        found = np.empty((len(images), LOSS_STEPS))
+        with torch.inference_mode():
+            for part in _parts(len(images)):
+                latents, labels = self._encoded(_filled(images[part])), self._labels(classes[part])
+                for place in range(LOSS_STEPS):
+                    step = torch.full((BATCH,), (2 * place + 1) * most // (4 * LOSS_STEPS))
+                    each = self._loss(latents, step.to(self.device), labels, place)
+                    found[part, place] = each.cpu().double().numpy()[: part.stop - part.start]
+        return found
+
+    def _loss(self, latents: Tensor, step: Tensor, labels: Tensor | None, seed: int) -> Tensor:
+        schedule = self.networks.schedule
+        noise = self._noise([seed]).to(self.device).expand_as(latents)
+        noisy = schedule.add_noise(latents, noise, step)
+        guess = guided_prediction(self.networks.denoiser, noisy, step, labels, 1.0)
+        is_velocity = schedule.config.prediction_type == "v_prediction"
+        target = schedule.get_velocity(latents, noise, step) if is_velocity else noise
+        return (guess - target).square().mean((1, 2, 3))
 
     def _all(self, draw: Callable[[slice], Tensor], count: int) -> NDArray[np.uint8]:
         """Compute batch by batch; on a CPU batches run in parallel, each in one thread."""

@@ -8,12 +8,11 @@ restored patients in training than in the holdout are evidence of memorization.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from medsanitize.generators.privacy_gate.candidate_search import score_pairs
-from medsanitize.generators.privacy_gate.gate_embeddings import PairedEmbeddings, Verifiers
 from medsanitize.generators.privacy_gate.parameters import NOTICEABLE, TEST_CONFIDENCE
 
 if TYPE_CHECKING:
@@ -69,36 +68,32 @@ class Extraction:
 
 
 def extracted_patients(
-    draws: PairedEmbeddings,
     scores: NDArray[np.float64],
     patients: NDArray[np.int64],
     threshold: float,
-    verifiers: Verifiers,
-) -> int:
-    """Number of patients with two samples that match them and each other.
+    alike: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]],
+) -> NDArray[np.int64]:
+    """Patients with two samples that match them and each other.
 
     Parameters
     ----------
-    draws : PairedEmbeddings
-        The synthetic images.
     scores, patients : array, shape (images,)
-        Highest score of each image with a training image, and the patient of that image.
+        Highest score of each image with a real image, and the patient of that image.
     threshold : float
         Score from which on images match.
-    verifiers : Verifiers
-        The models.
+    alike : callable
+        Scores of pairs of samples, from their rows.
     """
     import numpy as np
 
-    extracted = 0
     matched = scores >= threshold
-    verifiers.progress.stage("compare draws that match", None)
+    extracted = []
     for patient in np.unique(patients[matched]):
         rows = np.flatnonzero(matched & (patients == patient))[:_MOST_DRAWS]
         pairs = np.array(list(combinations(rows.tolist(), 2)), np.int64).reshape(-1, 2)
-        alike = score_pairs(draws, pairs[:, 0], draws, pairs[:, 1], verifiers)
-        extracted += bool((alike >= threshold).any())
-    return extracted
+        if (alike(pairs[:, 0], pairs[:, 1]) >= threshold).any():
+            extracted.append(int(patient))
+    return np.array(extracted, np.int64)
 
 
 def extraction(
@@ -113,7 +108,7 @@ def extraction(
     Parameters
     ----------
     blind, patients
-        Results of `extracted_patients` for training and holdout, and the patients of both.
+        Patients from `extracted_patients` of training and holdout, and all patients of both.
     members, others
         Scores of restored images with their originals, training and holdout.
     threshold

@@ -8,6 +8,7 @@ trained on none of these patients.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
@@ -20,6 +21,7 @@ from medsanitize.generators.privacy_gate.calibration_scores import (
 from medsanitize.generators.privacy_gate.candidate_search import (
     CandidateScores,
     candidates_for,
+    score_pairs,
     search_candidates,
     search_radius,
 )
@@ -280,12 +282,18 @@ class PrivacyGate:
         count = min(len(seen), max(self.plan.images, 1))
         part = np.arange(count, dtype=np.int64) * len(seen) // count if count else np.empty(0, np.int64)
         limit, twice = self.threshold.value, []
+        self.verifiers.progress.stage("compare draws that match", None)
         for result, whose in ((found, self.patients), (others, self.compared.rows.pairs)):
             score, row = result.best()
             score, row = score[part], row[part]
             named = np.where(row >= 0, whose[row], -1) if len(whose) else row
-            twice.append(extracted_patients(seen.part(part), score, named, limit, self.verifiers))
+            twice.append(len(extracted_patients(score, named, limit, partial(self._alike, seen.part(part)))))
         return twice[0], twice[1]
+
+    def _alike(
+        self, seen: PairedEmbeddings, one: NDArray[np.int64], other: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        return score_pairs(seen, one, seen, other, self.verifiers)
 
     def _restoration(self, blind: tuple[int, int]) -> Extraction:
         import numpy as np

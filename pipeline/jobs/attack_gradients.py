@@ -25,8 +25,9 @@ from medsanitize.progress import Cancellation, Progress
 if TYPE_CHECKING:
     import numpy as np
     from medsanitize.generators.quality.reconstructions import Resemblance
+    from medsanitize.verifiers.reid.inversion.first_layer import PerceptronRecipe
     from medsanitize.verifiers.reid.inversion.reidentified import Reidentified
-    from medsanitize.verifiers.reid.inversion.training_step import AttackedClassifier, Batch
+    from medsanitize.verifiers.reid.inversion.training_step import AttackedNetwork, Batch
     from medsanitize.verifiers.reid.models.protocols import Retrieval
     from medsanitize.verifiers.reid.training.densenet_classifier import DenseRecipe
     from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyPlan
@@ -77,6 +78,9 @@ class SettingResult:
         Number of attacked steps.
     resemblance
         SSIM with the originals, beside two guesses.
+    identified, chance
+        Reconstructions that are nearest to an image of their step among those of all patients, and the share
+        of them that a guess would be.
     reidentified
         Whether reconstructions find another image of their patient; None if no patient has one.
     privacy
@@ -87,6 +91,8 @@ class SettingResult:
     batch: int
     steps: int
     resemblance: Resemblance
+    identified: Reidentified
+    chance: float
     reidentified: Reidentified | None
     privacy: Mapping[str, Any] | None = None
 
@@ -97,6 +103,7 @@ class SettingResult:
         privacy = None if self.privacy is None else dict(self.privacy)
         return {
             "setting": self.setting, "batch": self.batch, "steps": self.steps, "ssim": facts,
+            "identified": {**self.identified.to_json(), "chance": self.chance},
             "reidentified": found, "privacy": privacy,
         }  # fmt: skip
 
@@ -157,14 +164,13 @@ def run_gradient_attack(
         If there are too few patients, the recipe has no network to attack, or the output exists.
     """
     check_extra("verify" if request.epsilon is None else "dp")
-    from medsanitize.verifiers.reid.inversion.training_step import AttackedClassifier
 
     recipe = _recipe(request.recipe)
     if request.output is not None:
         new_private_folder(request.output)
     squares, classes, count, excluded = _images(request, progress, cancellation)
     cohort = _cohort(squares, request)
-    classifier = AttackedClassifier(recipe, count)
+    classifier = _network(recipe, request.size, count)
     steps = _Steps(request, classifier, squares, classes, cohort, recipe.epochs, cancellation)
     gallery = _gallery(request, squares, cohort)
     found = []
@@ -192,17 +198,29 @@ def run_gradient_attack(
     return result
 
 
-def _recipe(name: str) -> DenseRecipe:
+def _recipe(name: str) -> DenseRecipe | PerceptronRecipe:
+    from medsanitize.verifiers.reid.inversion.first_layer import PerceptronRecipe
     from medsanitize.verifiers.reid.training.densenet_classifier import DenseRecipe
     from medsanitize.verifiers.reid.training.train_classifier import class_recipe_for
 
+    if name == PerceptronRecipe().name:
+        return PerceptronRecipe()
     recipe = class_recipe_for(name)
     if not isinstance(recipe, DenseRecipe):
         raise UsageError(
             "The recipe trains a linear map of features: its gradients contain the features, not the images",
-            "Use the recipe paper or tiny, and attack decoder for images from features",
+            "Use the recipe paper, tiny or perceptron, and attack decoder for images from features",
         )
     return recipe
+
+
+def _network(recipe: DenseRecipe | PerceptronRecipe, size: int, count: int) -> AttackedNetwork:
+    from medsanitize.verifiers.reid.inversion.first_layer import Perceptron, PerceptronRecipe
+    from medsanitize.verifiers.reid.inversion.training_step import AttackedClassifier
+
+    if isinstance(recipe, PerceptronRecipe):
+        return Perceptron(recipe, size, count)
+    return AttackedClassifier(recipe, count)
 
 
 def _images(
@@ -252,7 +270,7 @@ class _Steps:
     def __init__(
         self,
         request: GradientAttackRequest,
-        classifier: AttackedClassifier,
+        classifier: AttackedNetwork,
         squares: Squares,
         classes: NDArray[np.int64],
         cohort: _Cohort,
@@ -290,6 +308,7 @@ class _Steps:
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
         """Places of the originals of each step, and the reconstructions."""
         import torch
+        from medsanitize.verifiers.reid.inversion.first_layer import Perceptron, unmixed
         from medsanitize.verifiers.reid.inversion.gradient_matching import class_of, prior_of, reconstruct
         from medsanitize.verifiers.reid.inversion.training_step import Batch
 
@@ -301,6 +320,9 @@ class _Steps:
             pixels = torch.from_numpy(self._squares.pixels[places])[:, None]
             shown = Batch(pixels, torch.from_numpy(self._classes[places]))
             sent = self._sent(setting, shown, plan, step)
+            if isinstance(self._classifier, Perceptron):
+                yield places, unmixed(sent, request.size, len(places), self._cancellation.check)
+                continue
             classes = torch.tensor([class_of(sent)]) if images == 1 else shown.classes
             made = reconstruct(
                 self._classifier, sent, classes, prior, request.iterations, self._cancellation.check
@@ -389,4 +411,26 @@ def _judge(
     alike = resemblance(steps, squares.pixels[cohort.others])
     patients = squares.patients[np.concatenate([places for places, _ in attacked])]
     facts = None if plan is None else plan.facts()
-    return SettingResult(setting, batch, len(steps), alike, gallery.search(best, patients), facts)
+    identified = _identified(attacked, squares, cohort)
+    chance = len(attacked[0][0]) / (len(cohort.attacked) + len(np.unique(squares.patients[cohort.others])))
+    found = gallery.search(best, patients)
+    return SettingResult(setting, batch, len(steps), alike, identified, chance, found, facts)
+
+
+def _identified(
+    attacked: Sequence[tuple[NDArray[np.intp], NDArray[np.float32]]], squares: Squares, cohort: _Cohort
+) -> Reidentified:
+    """Search each reconstruction among an image of every patient, without what all have in common."""
+    import numpy as np
+    from medsanitize.verifiers.reid.inversion.reidentified import reidentified
+
+    mean = squares.pixels[cohort.others].mean(axis=0)
+    _, first = np.unique(squares.patients[cohort.others], return_index=True)
+    candidates = np.concatenate([cohort.attacked, cohort.others[first]])
+    steps = np.full(len(candidates), -1, np.int64)
+    for number, (places, _) in enumerate(attacked):
+        steps[np.isin(candidates, places)] = number
+    made = np.concatenate([one for _, one in attacked])
+    own = np.repeat(np.arange(len(attacked)), [len(one) for _, one in attacked])
+    rows = [(one - mean).reshape(len(one), -1) for one in (made, squares.pixels[candidates])]
+    return reidentified(rows[0], own, rows[1], steps)

@@ -98,7 +98,7 @@ def reference_splits(
     for name, part in zip(PARTS, table.parts, strict=True):
         # The images of a generator are of its kind.
         rows = rows_of(table, part).of_kind(generator.modality)
-        labels, of_image = _rows_with_class(rows, table.label, generator.classes)
+        labels, of_image = rows_with_class(rows, table.label, generator.classes)
         examples, left_out = _examples(labels, progress, cancellation)
         if seen and name != "training":
             # Verifiers are trained on all classes, so the digest over all rows is compared as well.
@@ -142,7 +142,7 @@ def rows_of(table: ReferenceTable, part: str | None) -> Labels:
     return read_labels(table.table, table.images, table.columns, part)
 
 
-def _rows_with_class(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
+def rows_with_class(labels: Labels, column: str, classes: Sequence[str]) -> tuple[Labels, dict[Path, int]]:
     """Return the rows whose class the generator knows, and the class number of each image."""
     import numpy as np
 

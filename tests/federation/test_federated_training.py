@@ -109,6 +109,32 @@ def test_all_parties_end_with_the_same_model(undisturbed: Mapping[str, Any]) -> 
     assert "one colluder sees the sum of two" in undisturbed["statement"]
 
 
+@pytest.mark.slow
+def test_nobody_writes_a_model_that_may_betray_its_patients(federation: Federation) -> None:
+    shutil.rmtree(federation.folder / "job")
+    required = "attacks:\n  membership: {recognized: 0.01}\nrecipe:"
+    job = load_job(edited(federation.job, "recipe:", required))
+    invite(job, open_party(job.party))
+    arguments = [server_of(federation), *(site_of(federation, name) for name in NAMES)]
+    running = [
+        subprocess.Popen([*program(*one), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for one in arguments
+    ]
+    try:
+        told = [json.loads(one.communicate(timeout=SECONDS)[0].splitlines()[-1]) for one in running]
+    finally:
+        for one in running:
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+    assert running[0].returncode == 3
+    assert "may recognize its patients (membership" in told[0]["message"]
+    # A site that asks after the server has ended is told so, and not why.
+    assert {one.returncode for one in running[1:]} <= {2, 3}
+    assert not list(federation.folder.rglob("weights.safetensors"))
+    assert not job.output.exists()
+
+
 @pytest.mark.parametrize(
     ("victim", "stage"),
     [

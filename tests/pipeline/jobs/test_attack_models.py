@@ -54,6 +54,19 @@ def test_gradients_are_attacked_in_every_setting(table: Path, tmp_path: Path) ->
     assert len(list(output.glob("*.png"))) == 6
 
 
+def test_a_linear_first_layer_gives_a_single_image_away(table: Path) -> None:
+    view = on(table, "--class", "view")
+    perceptron = ("--recipe", "perceptron", "--size", 32, "--attacked", 6, "--sites", 1)
+    code, told = call("gradients", *view, *perceptron, "--batch", 1)
+    alone = told["settings"][0]
+    assert (code, alone["setting"]) == (0, "unprotected")
+    assert alone["ssim"]["reconstructed"]["value"] > 0.99
+    assert (alone["identified"]["found"], alone["identified"]["chance"]) == (
+        6,
+        pytest.approx(6 / 240, abs=0.01),
+    )
+
+
 def test_the_output_is_never_replaced_and_images_need_classes(table: Path, tmp_path: Path) -> None:
     code, told = call("gradients", *on(table, "--class", "view"), *QUICK, "--output", tmp_path)
     assert (code, "exists" in told["message"]) == (2, True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from medsanitize.verifiers.reid.inversion.training_step import AttackedClassifier, Batch
+from medsanitize.verifiers.reid.inversion.training_step import AttackedNetwork, Batch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -67,7 +67,7 @@ def class_of(gradient: Sequence[Tensor]) -> int:
 
 
 def reconstruct(
-    classifier: AttackedClassifier,
+    classifier: AttackedNetwork,
     sent: Sequence[Tensor],
     classes: Tensor,
     prior: Prior,

@@ -8,6 +8,7 @@ images.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from medsanitize.verifiers.reid.models.networks.build import build_network
@@ -16,7 +17,7 @@ from medsanitize.verifiers.reid.training.keyed_noise import NoiseKey
 from medsanitize.verifiers.reid.training.privacy_accounting import PrivacyPlan
 from medsanitize.verifiers.reid.training.private_gradients import ClippedSum
 from medsanitize.verifiers.reid.training.train_siamese import DEVIATION, MEAN
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 # Largest norm of a patient's gradient.
@@ -46,8 +47,22 @@ class Batch:
         return Batch(self.images[place : place + 1], self.classes[place : place + 1])
 
 
+class AttackedNetwork(Protocol):
+    """A classifier at the start of its training, whose weights the attacker knows."""
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Its weights; the last are the biases of the classes."""
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Compute the mean cross entropy of a batch."""
+
+    def gradient(self, batch: Batch, *, differentiable: bool = False) -> tuple[Tensor, ...]:
+        """Compute the gradient of the loss of a batch."""
+
+
 class AttackedClassifier:
-    """A classifier at the start of its training, whose weights the attacker knows.
+    """A classifier of radiographs, as `AttackedNetwork`.
 
     Parameters
     ----------
@@ -75,13 +90,13 @@ class AttackedClassifier:
         return torch.autograd.grad(self.loss(batch), self.parameters, create_graph=differentiable)
 
 
-def clipped_gradient(classifier: AttackedClassifier, batch: Batch) -> tuple[Tensor, ...]:
+def clipped_gradient(classifier: AttackedNetwork, batch: Batch) -> tuple[Tensor, ...]:
     """Compute the mean of the patients' gradients, each shortened to a norm of at most `CLIP`."""
     return tuple(one.float() / len(batch) for one in _clipped_sum(classifier, batch).sums)
 
 
 def private_gradient(
-    classifier: AttackedClassifier, batch: Batch, plan: PrivacyPlan, key: NoiseKey, step: int
+    classifier: AttackedNetwork, batch: Batch, plan: PrivacyPlan, key: NoiseKey, step: int
 ) -> tuple[Tensor, ...]:
     """Compute the gradient of a step with differential privacy, as the private training releases it."""
     _clipped_sum(classifier, batch).release(plan, key, step)
@@ -91,7 +106,7 @@ def private_gradient(
     return tuple(one for one in released if one is not None)
 
 
-def _clipped_sum(classifier: AttackedClassifier, batch: Batch) -> ClippedSum:
+def _clipped_sum(classifier: AttackedNetwork, batch: Batch) -> ClippedSum:
     total = ClippedSum(classifier.parameters, CLIP)
     for place in range(len(batch)):
         total.add(classifier.loss(batch.one(place)))

@@ -84,8 +84,10 @@ class Membership:
 
     @property
     def above_chance(self) -> bool:
-        """Whether any figure exceeds chance."""
-        return self.auc_interval[0] > 0.5 or any(one.above_chance for one in self.rates)
+        """Whether any figure exceeds chance, with the probability of a false alarm split among them."""
+        # A lower bound above 0.5 has half of it, as that of one side.
+        each = _FALSE_ALARM / 2 / len(self.rates)
+        return self.auc_interval[0] > 0.5 or any(one.chance <= each for one in self.rates)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types."""

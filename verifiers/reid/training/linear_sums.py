@@ -36,8 +36,8 @@ MEANS, DIRECTIONS, TRAINING, TRAINED = range(4)
 # Further directions than are kept make the last of them converge, too.
 _SPARE, _ITERATIONS = 32, 5
 # Of a gradient: the weight of a rare class times the slope of a normalized vector.
-_GRADIENT = 2.0**14
-_PARAMETERS = ("map", "shift", "classes", "bias")
+GRADIENT = 2.0**14
+PARAMETERS = ("map", "shift", "classes", "bias")
 _FIT, _VALIDATION = "fit_classes", "validation_classes"
 LOG = "log"
 
@@ -100,10 +100,8 @@ class LinearSums:
         if phase == DIRECTIONS:
             # Features have unit length.
             return {"spread": Summed(state["basis"].shape, 4 * images)}
-        gradients = {
-            f"gradient.{name}": Summed(state[name].shape, images * _GRADIENT) for name in _PARAMETERS
-        }
-        numbers = {name: Summed((), images * _GRADIENT) for name in ("loss", "judged", "right")}
+        gradients = {f"gradient.{name}": Summed(state[name].shape, images * GRADIENT) for name in PARAMETERS}
+        numbers = {name: Summed((), images * GRADIENT) for name in ("loss", "judged", "right")}
         return {**gradients, **numbers}
 
     def contribution(self, state: State, site: SiteImages, _number: int, /) -> Arrays:
@@ -111,7 +109,7 @@ class LinearSums:
         if not isinstance(site, ClassifiedSite):
             raise TypeError("a site without classes")
         phase = phase_of(state)
-        features = _features(site.fit, site)
+        features = site_features(site.fit, site)
         if phase == MEANS:
             found = {
                 name: np.bincount(part, minlength=self.classes).astype(np.float64)
@@ -121,27 +119,54 @@ class LinearSums:
         if phase == DIRECTIONS:
             centered = features.astype(np.float64) - state["mean"]
             return {"spread": centered.T @ (centered @ state["basis"])}
-        learned = {name: torch.from_numpy(state[name]).requires_grad_() for name in _PARAMETERS}
-        losses, _ = losses_of(
-            torch.from_numpy(features).double(), torch.from_numpy(site.fit_classes), learned, self.recipe
+        weights = balanced_weights(state[_FIT])[site.fit_classes]
+        loss, sums = self.gradient(
+            {name: state[name] for name in PARAMETERS}, features, site.fit_classes, weights
         )
-        loss = (losses * torch.from_numpy(balanced_weights(state[_FIT]))[site.fit_classes]).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        sums = {f"gradient.{name}": _gradient(learned[name]) for name in _PARAMETERS}
-        with torch.no_grad():
-            judged, right = losses_of(
-                torch.from_numpy(_features(site.validation, site)).double(),
-                torch.from_numpy(site.validation_classes),
-                learned,
-                self.recipe,
-            )
-        weights = torch.from_numpy(balanced_weights(state[_VALIDATION]))[site.validation_classes]
-        sums |= {"loss": np.array(float(loss.detach()))}
+        learned = {name: torch.from_numpy(state[name]) for name in PARAMETERS}
+        judged, right = losses_of(
+            torch.from_numpy(site_features(site.validation, site)).double(),
+            torch.from_numpy(site.validation_classes),
+            learned,
+            self.recipe,
+        )
+        held = torch.from_numpy(balanced_weights(state[_VALIDATION]))[site.validation_classes]
         return {
-            **sums,
-            "judged": np.array(float((judged * weights).sum())),
-            "right": np.array(float((right * weights).sum())),
+            **{f"gradient.{name}": one for name, one in sums.items()},
+            "loss": np.array(loss),
+            "judged": np.array(float((judged * held).sum())),
+            "right": np.array(float((right * held).sum())),
         }
+
+    def gradient(
+        self,
+        parameters: Arrays,
+        features: NDArray[np.float32],
+        classes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+    ) -> tuple[float, Arrays]:
+        """Compute the weighted sum of the losses of images, and its gradient by the name of the parameter."""
+        learned = {name: torch.from_numpy(parameters[name]).requires_grad_() for name in PARAMETERS}
+        losses, _ = losses_of(
+            torch.from_numpy(features).double(), torch.from_numpy(classes), learned, self.recipe
+        )
+        loss = (losses * torch.from_numpy(weights)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach()), {name: _gradient(learned[name]) for name in PARAMETERS}
+
+    def losses(
+        self, parameters: Arrays, features: NDArray[np.float32], classes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Compute the loss of each image."""
+        learned = {name: torch.from_numpy(parameters[name]) for name in PARAMETERS}
+        found, _ = losses_of(
+            torch.from_numpy(features).double(), torch.from_numpy(classes), learned, self.recipe
+        )
+        return np.asarray(found.numpy())
+
+    def best(self, state: State) -> Arrays:
+        """Return the parameters of the last state."""
+        return {name: state[f"best.{name}"] for name in PARAMETERS}
 
     def following(self, state: State, sums: Arrays) -> State:
         """Return the state that follows from the sums."""
@@ -154,7 +179,7 @@ class LinearSums:
 
     def trained(self, state: State) -> TrainedModel:
         """Return the network of the last state."""
-        learned = {name: torch.from_numpy(state[f"best.{name}"]).float() for name in _PARAMETERS}
+        learned = {name: torch.from_numpy(one).float() for name, one in self.best(state).items()}
         log = tuple(
             {"epoch": number, "loss": loss, "validation_loss": judged, "balanced_accuracy": right}
             for number, (loss, judged, right) in enumerate(state[LOG].tolist(), 1)
@@ -218,19 +243,20 @@ class LinearSums:
         if reached < float(state[f"{SERVER_ONLY}lowest"]):
             following[f"{SERVER_ONLY}lowest"] = np.array(reached)
             following[f"{SERVER_ONLY}since"] = np.array(0.0)
-            following |= {f"{SERVER_ONLY}best.{name}": state[name] for name in _PARAMETERS}
+            following |= {f"{SERVER_ONLY}best.{name}": state[name] for name in PARAMETERS}
         # One more than the pooled training, whose start is not judged.
         is_over = len(log) > self.recipe.epochs
         if is_over or float(following[f"{SERVER_ONLY}since"]) >= self.recipe.patience:
-            best = {f"best.{name}": following[f"{SERVER_ONLY}best.{name}"] for name in _PARAMETERS}
+            best = {f"best.{name}": following[f"{SERVER_ONLY}best.{name}"] for name in PARAMETERS}
             counts = {name: state[name] for name in COUNTS}
             return {**counts, **best, PHASE: np.array(float(TRAINED)), LOG: log}
-        gradients = {name: sums[f"gradient.{name}"] / images for name in _PARAMETERS}
+        gradients = {name: sums[f"gradient.{name}"] / images for name in PARAMETERS}
         following |= self._optimizer.stepped(state, gradients, len(log))
         return following
 
 
-def _features(part: TrainingDataset, site: SiteImages) -> NDArray[np.float32]:
+def site_features(part: TrainingDataset, site: SiteImages) -> NDArray[np.float32]:
+    """Compute the packaged features of images of a site."""
     if not len(part):
         return np.zeros((0, default_config(part.modality).dimension), np.float32)
     return packaged_features(part, site.unfinished, site.progress, site.cancellation)
