@@ -148,3 +148,18 @@ def test_a_noised_copy_is_found_by_its_blurred_version(chests: Squares) -> None:
     raw = Fine().raw(noised.soft, seen.soft)
     assert (raw > Fine().raw(noised.second, seen.second)).all()
     assert found == pytest.approx((1 + raw / (1 + np.abs(raw))) / 2, abs=1e-6)
+
+
+class Taught(Fine):
+    """A model that learned from altered copies."""
+
+    finds_altered = True
+
+
+def test_a_copy_verifier_compares_images_once(chests: Squares) -> None:
+    verifiers = Verifiers(Taught(), Taught(), NoProgress(), Cancellation())
+    rows = np.arange(len(chests))
+    seen, noised = (verifiers.see(images, "embed") for images in (chests, ALTERED["noised"](chests)))
+    raw = Fine().raw(noised.second, seen.second)
+    found = score_pairs(noised.part(rows), rows, seen.part(rows), rows, verifiers)
+    assert found == pytest.approx((1 + raw / (1 + np.abs(raw))) / 2, abs=1e-6)
