@@ -49,6 +49,17 @@ def test_every_disguise_of_the_manual_is_a_control(chests: Squares) -> None:
     assert all(one.shape == chests.shape and one.dtype == np.uint8 for one in made.values())
 
 
+def test_both_images_of_a_blend_contribute_half_of_it(chests: Squares) -> None:
+    others = chests[others_of(np.arange(len(chests)))]
+    faint = np.asarray(np.rint(100 + (chests - 100.0) / 5), np.uint8)
+    blend = JOINED["blended"](faint, others)
+    alike = [
+        [np.corrcoef(one.ravel(), made.ravel())[0, 1] for one, made in zip(part, blend, strict=True)]
+        for part in (faint, others)
+    ]
+    assert alike[0] == pytest.approx(alike[1], abs=0.05)
+
+
 @pytest.mark.parametrize("name", ALTERED)
 def test_a_control_changes_every_image_and_always_in_the_same_way(chests: Squares, name: str) -> None:
     before = chests.copy()
