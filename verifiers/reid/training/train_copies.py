@@ -283,7 +283,7 @@ class _Scatter:
 
     def __init__(self, length: int) -> None:
         self._totals = torch.zeros(FOLDS, length, length, dtype=torch.float64)
-        self._images, self._sets = np.zeros(FOLDS), 0
+        self._images, self._sets = np.zeros(FOLDS, np.int64), 0
 
     def add(self, differences: Tensor) -> None:
         folds = folds_of(len(differences))
