@@ -116,8 +116,8 @@ def score_pairs(
 ) -> NDArray[np.float64]:
     """Score rows ``first`` of one split with rows ``second`` of the other, rounded to seven decimal places.
 
-    Both images are compared as they are and blurred, and the higher score counts. A score is between 0 and 1,
-    in the order of the model's unbounded scores.
+    Both images are compared as they are and, where the model needs it, blurred; the higher score counts. A
+    score is between 0 and 1, in the order of the model's unbounded scores.
 
     Raises
     ------
@@ -130,11 +130,13 @@ def score_pairs(
     for start in range(0, len(first), _AT_ONCE):
         verifiers.cancellation.check()
         part = slice(start, start + _AT_ONCE)
-        sides = ((one.second, other.second), (one.soft, other.soft))
+        sides = [(one.second, other.second)]
+        if one.soft is not None and other.soft is not None:
+            sides.append((one.soft, other.soft))
         raw = [
             raw_rows(verifiers.verification, left, first[part], right, second[part]) for left, right in sides
         ]
-        found[part] = _bounded(np.maximum(*raw).astype(np.float64))
+        found[part] = _bounded(np.max(raw, axis=0).astype(np.float64))
         verifiers.progress.advance(len(first[part]))
     if not np.isfinite(found).all():
         raise IntegrityError("The verification model returned a score that is not a number", "Train it again")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from medsanitize.generators.diffusion.preprocess import preprocess_image, to_image_array
 from medsanitize.verifiers.reid.alterations.intensity import gaussian_blur
+from medsanitize.verifiers.reid.models.protocols import CopyVerification
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,19 +32,21 @@ class PairedEmbeddings:
         By the retrieval model.
     second, soft
         By the verification model: of the images as they are, and blurred. Noise and lost detail hide a copy
-        from an image as it is, but hardly change a blurred one.
+        from an image as it is, but hardly change a blurred one. None if the model learned from noised and
+        blurred copies: blurred, strangers are more alike, and it finds no more copies.
     """
 
     first: NDArray[np.float32]
     second: NDArray[np.float32]
-    soft: NDArray[np.float32]
+    soft: NDArray[np.float32] | None
 
     def __len__(self) -> int:
         return len(self.first)
 
     def part(self, rows: NDArray[np.int64]) -> PairedEmbeddings:
         """Select rows."""
-        return PairedEmbeddings(self.first[rows], self.second[rows], self.soft[rows])
+        soft = None if self.soft is None else self.soft[rows]
+        return PairedEmbeddings(self.first[rows], self.second[rows], soft)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,19 +62,21 @@ class Verifiers:
         """Embed preprocessed images, ``(n, size, size)``, with both models."""
         self.progress.stage(stage, len(squares))
         first, second, soft = [], [], []
+        blurs = not (isinstance(model := self.verification, CopyVerification) and model.finds_altered)
         for start in range(0, len(squares), AT_ONCE):
             self.cancellation.check()
             part = squares[start : start + AT_ONCE]
             pictures = [to_image_array(one) for one in part]
             first.append(self.retrieval.embed(pictures))
             second.append(self.verification.embed(pictures))
-            blurred = gaussian_blur(part, SOFT * part.shape[-1])
-            soft.append(self.verification.embed([to_image_array(one) for one in blurred]))
+            if blurs:
+                blurred = gaussian_blur(part, SOFT * part.shape[-1])
+                soft.append(self.verification.embed([to_image_array(one) for one in blurred]))
             self.progress.advance(len(pictures))
         return PairedEmbeddings(
             _joined(first, self.retrieval),
             _joined(second, self.verification),
-            _joined(soft, self.verification),
+            _joined(soft, self.verification) if blurs else None,
         )
 
 

@@ -2,8 +2,8 @@
 
 How alike images of different patients look depends on the hospital: its devices, their processing, its
 patients. A threshold on the raw match of one hospital may accept most strangers of another. What travels is
-how far a match stands out from the matches that each of its two images has with *strangers of its own
-dataset*: the symmetric score normalization of speaker recognition (Auckenthaler et al. 2000, Kenny 2010),
+how far a match stands out from the matches that each of its two images has with *strangers of the same
+images*: the symmetric score normalization of speaker recognition (Auckenthaler et al. 2000, Kenny 2010),
 adaptive if only the nearest strangers count (Sturim and Reynolds 2005, Matejka et al. 2017).
 
 Strangers of a pair are images of a third patient. If the other image of the pair counted as a stranger, a
@@ -13,8 +13,6 @@ match rate would look better than they are at a pair that no dataset knows.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.errors import UsageError
@@ -31,66 +29,6 @@ NEAREST: Final = 0.5
 PRIOR_STRANGERS: Final = 10.0
 # Equal matches have no deviation to divide by.
 LEAST_DEVIATION: Final = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class StrangerMatches:
-    """How images match strangers of their dataset; both arrays have one entry per image.
-
-    Attributes
-    ----------
-    mean, deviation
-        Mean and standard deviation of the matches of the image.
-    """
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-
-    def at(self, rows: NDArray[np.integer]) -> StrangerMatches:
-        """Select images by row; one row may occur several times."""
-        return StrangerMatches(self.mean[rows], self.deviation[rows])
-
-
-def measure_strangers(
-    matches: NDArray[np.floating],
-    patients: NDArray[np.integer] | None,
-    cohort: NDArray[np.integer] | None = None,
-) -> StrangerMatches:
-    """Measure the matches of images with their nearest strangers, half of all.
-
-    For pairs with images of other datasets; for pairs of one dataset see `within_dataset`.
-
-    Parameters
-    ----------
-    matches : array, shape (images, cohort)
-        Match of each image with each image of the cohort; higher is more similar. Without ``cohort``, both
-        are the same images in the same order, and the diagonal has no effect.
-    patients : array of int, shape (images,), or None
-        Patient of each image. None if nobody knows them: the images of a patient then cannot be left out.
-        Median and deviation below it, of all matches, take the place of mean and deviation, as the images of
-        one patient add high matches only.
-    cohort : array of int, shape (cohort,), optional
-        Patients of a cohort from the same dataset, numbered like ``patients``.
-
-    Returns
-    -------
-    StrangerMatches
-        One entry per image.
-
-    Raises
-    ------
-    UsageError
-        If an image has fewer than `FEWEST_STRANGERS` strangers.
-    """
-    import numpy as np
-
-    # Where nobody knows the patients, every other image is a stranger.
-    own = np.arange(len(matches)) if patients is None else patients
-    theirs = own if cohort is None else cohort
-    summary = _of_all if patients is None else _of_nearest
-    found = [summary(_enough(values[theirs != mine])) for values, mine in zip(matches, own, strict=True)]
-    mean, variance, count = np.array(found, np.float64).reshape(-1, 3).T
-    return StrangerMatches(mean, _steady(variance, count, variance))
 
 
 def _steady(
@@ -114,23 +52,9 @@ def _enough(matches: NDArray[np.floating]) -> NDArray[np.float64]:
     return matches.astype("float64")
 
 
-def _of_nearest(matches: NDArray[np.float64]) -> tuple[float, float, int]:
-    """Mean, variance and number of the highest matches."""
-    import numpy as np
-
-    highest = np.sort(matches)[-math.ceil(NEAREST * len(matches)) :]
-    return float(highest.mean()), float(highest.var()), len(highest)
-
-
-def _of_all(matches: NDArray[np.float64]) -> tuple[float, float, int]:
-    """Median, variance below it, and number of the matches."""
-    import numpy as np
-
-    middle = float(np.median(matches))
-    return middle, float(np.mean((matches[matches <= middle] - middle) ** 2)), len(matches)
-
-
-def within_dataset(matches: NDArray[np.floating], patients: NDArray[np.integer]) -> NDArray[np.float64]:
+def within_dataset(
+    matches: NDArray[np.floating], patients: NDArray[np.integer], *, least: float = 0.0
+) -> NDArray[np.float64]:
     """Count the matches of the images of one dataset in deviations, leaving out both patients of each pair.
 
     Parameters
@@ -139,6 +63,9 @@ def within_dataset(matches: NDArray[np.floating], patients: NDArray[np.integer])
         Match of each image with each; symmetric.
     patients : array of int, shape (images,)
         Patient of each image.
+    least : float
+        Quantile of the images' means and deviations below which none counts: an image that resembles nobody
+        is taken for one that resembles strangers as much as that share of the images do.
 
     Returns
     -------
@@ -157,10 +84,15 @@ def within_dataset(matches: NDArray[np.floating], patients: NDArray[np.integer])
         _without_each(_enough(values[numbers != mine]), numbers[numbers != mine], int(numbers.max()) + 1)
         for values, mine in zip(matches, numbers, strict=True)
     ]
-    # An image's own patient takes nothing away: those are the variances by all its strangers.
-    of_images = np.array([variance[mine] for (_, variance, _), mine in zip(rows, numbers, strict=True)])
-    mean, variance, count = (np.stack(one)[:, numbers] for one in zip(*rows, strict=True))
-    above = (np.asarray(matches, np.float64) - mean) / _steady(variance, count, of_images)
+    mean, variance, count = (np.stack(one) for one in zip(*rows, strict=True))
+    # An image's own patient takes nothing away: these are the values by all its strangers.
+    of_images = [each[np.arange(len(numbers)), numbers] for each in (mean, variance)]
+    deviation = _steady(variance, count, of_images[1])
+    if least:
+        mean = np.maximum(mean, np.quantile(of_images[0], least))
+        own = deviation[np.arange(len(numbers)), numbers]
+        deviation = np.maximum(deviation, np.quantile(own, least))
+    above = (np.asarray(matches, np.float64) - mean[:, numbers]) / deviation[:, numbers]
     return np.asarray((above + above.T) / 2)
 
 
@@ -188,29 +120,3 @@ def _without_each(
         total = np.concatenate([[0.0], np.cumsum(power)])
         sums.append((total[end] - np.bincount(owners, gone * power, people)) / kept)
     return sums[0] + center, np.maximum(sums[1] - sums[0] ** 2, 0), kept.astype(np.float64)
-
-
-def in_deviations(
-    matches: NDArray[np.floating], one: StrangerMatches, other: StrangerMatches
-) -> NDArray[np.float64]:
-    """Count matches in deviations above the matches with strangers, the mean over both images.
-
-    Parameters
-    ----------
-    matches : array, shape (n,) or (n, m)
-        Matches of pairs, or of all rows with all columns.
-    one, other : StrangerMatches
-        Strangers of the first and of the second image of each pair, each of its own dataset: n entries each,
-        or n and m.
-
-    Returns
-    -------
-    array of float64
-        Of the shape of ``matches``; exchanging the two images changes nothing.
-    """
-    import numpy as np
-
-    exact = np.asarray(matches, np.float64)
-    shape = (-1, 1) if exact.ndim == 2 else (-1,)
-    first = (exact - one.mean.reshape(shape)) / one.deviation.reshape(shape)
-    return np.asarray((first + (exact - other.mean) / other.deviation) / 2)

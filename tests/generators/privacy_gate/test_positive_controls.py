@@ -49,6 +49,17 @@ def test_every_disguise_of_the_manual_is_a_control(chests: Squares) -> None:
     assert all(one.shape == chests.shape and one.dtype == np.uint8 for one in made.values())
 
 
+def test_both_images_of_a_blend_contribute_half_of_it(chests: Squares) -> None:
+    others = chests[others_of(np.arange(len(chests)))]
+    faint = np.asarray(np.rint(100 + (chests - 100.0) / 5), np.uint8)
+    blend = JOINED["blended"](faint, others)
+    alike = [
+        [np.corrcoef(one.ravel(), made.ravel())[0, 1] for one, made in zip(part, blend, strict=True)]
+        for part in (faint, others)
+    ]
+    assert alike[0] == pytest.approx(alike[1], abs=0.05)
+
+
 @pytest.mark.parametrize("name", ALTERED)
 def test_a_control_changes_every_image_and_always_in_the_same_way(chests: Squares, name: str) -> None:
     before = chests.copy()
@@ -147,4 +158,19 @@ def test_a_noised_copy_is_found_by_its_blurred_version(chests: Squares) -> None:
     found = score_pairs(noised, rows, seen, rows, verifiers)
     raw = Fine().raw(noised.soft, seen.soft)
     assert (raw > Fine().raw(noised.second, seen.second)).all()
+    assert found == pytest.approx((1 + raw / (1 + np.abs(raw))) / 2, abs=1e-6)
+
+
+class Taught(Fine):
+    """A model that learned from altered copies."""
+
+    finds_altered = True
+
+
+def test_a_copy_verifier_compares_images_once(chests: Squares) -> None:
+    verifiers = Verifiers(Taught(), Taught(), NoProgress(), Cancellation())
+    rows = np.arange(len(chests))
+    seen, noised = (verifiers.see(images, "embed") for images in (chests, ALTERED["noised"](chests)))
+    raw = Fine().raw(noised.second, seen.second)
+    found = score_pairs(noised.part(rows), rows, seen.part(rows), rows, verifiers)
     assert found == pytest.approx((1 + raw / (1 + np.abs(raw))) / 2, abs=1e-6)

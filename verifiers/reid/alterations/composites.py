@@ -39,10 +39,21 @@ def lower_half(squares: NDArray[np.uint8], others: NDArray[np.uint8]) -> NDArray
 
 
 def blended(squares: NDArray[np.uint8], others: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Average of original and other."""
+    """Average of original and other, of which the one with more contrast is reduced to that of the other.
+
+    Half of a faint image under half of a strong one is no half: it contributes a tenth of what differs.
+    """
     import numpy as np
 
-    return np.asarray(np.rint(BLEND * squares + (1 - BLEND) * others), np.uint8)
+    images = [one.astype(np.float64) for one in (squares, others)]
+    means = [one.mean((1, 2), keepdims=True) for one in images]
+    contrasts = [np.maximum(one.std((1, 2), keepdims=True), 1e-6) for one in images]
+    lower = np.minimum(*contrasts)
+    first, second = (
+        mean + (one - mean) * lower / contrast
+        for one, mean, contrast in zip(images, means, contrasts, strict=True)
+    )
+    return np.asarray(np.rint(BLEND * first + (1 - BLEND) * second), np.uint8)
 
 
 def patch(squares: NDArray[np.uint8], others: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -61,6 +61,11 @@ class GraphVerification:
     weights: Mapping[str, NDArray[np.float32]]
     matching: Matching | CopyMatching | None = None
 
+    @property
+    def finds_altered(self) -> bool:
+        """Whether it learned from altered copies of images."""
+        return self.scoring is Scoring.COPY
+
     def embed(self, pictures: Sequence[ImageArray]) -> NDArray[np.float32]:
         """Embed images, shape (n, dimension).
 

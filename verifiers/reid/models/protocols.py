@@ -79,3 +79,13 @@ class RawMatching(Protocol):
     def likeness(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw match of each row of ``one`` with the same row of ``other``; higher is more similar."""
         ...
+
+
+@runtime_checkable
+class CopyVerification(Protocol):
+    """A verification model that may have learned from altered copies of images."""
+
+    @property
+    def finds_altered(self) -> bool:
+        """Whether it learned from noised and blurred copies, and needs no blurred images."""
+        ...

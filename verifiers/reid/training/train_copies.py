@@ -3,17 +3,25 @@
 Copies of the training images are made by the alterations of `medsanitize.verifiers.reid.alterations`. The
 cells that they share with their originals must be near, those of other images far: of all linear maps of a
 cell, the ratio of both deviations is largest for the discriminants of Fisher (1936), used for descriptors by
-Mikolajczyk and Matas (2007). They follow from the images without steps or labels; only the scale of the score
-needs images of different patients. Detectors of memorized images (Dar et al. 2024; LCMem 2025) and of copies
-(Pizzi et al. 2022) train networks on augmentations for the same purpose.
+Mikolajczyk and Matas (2007). They follow from the images without steps or labels.
+
+Only the scale of the score needs images of different patients, and these must be patients of whom nothing was
+learned: cells that learned from two thirds of the patients compare those of the last third. Patients of whom
+they learned look less alike than others, the more so the fewer there are, and the three similarities would be
+worth different amounts.
+
+Detectors of memorized images (Dar et al. 2024; LCMem 2025) and of copies (Pizzi et al. 2022) train networks
+on augmentations for the same purpose.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,7 +31,7 @@ from medsanitize.progress import Cancellation, Progress
 from medsanitize.verifiers.reid.alterations.composites import others_of
 from medsanitize.verifiers.reid.alterations.kinds import ALTERED, JOINED
 from medsanitize.verifiers.reid.images.image import ImageArray, Modality
-from medsanitize.verifiers.reid.models.copy_matching import SIMILARITIES, CopyMatching
+from medsanitize.verifiers.reid.models.copy_matching import CopyMatching
 from medsanitize.verifiers.reid.models.networks.copies import AVERAGED, PATCH, TAKEN, LiteCopies
 from medsanitize.verifiers.reid.models.networks.lite import GROUPS
 from medsanitize.verifiers.reid.models.onnx_export import to_onnx
@@ -44,8 +52,13 @@ CELL_FLOOR, FINE_FLOOR = 1e-3, 1e-2
 ELSEWHERE = ("rotated", "cropped", "cropped off center", "zoomed out", "patch")
 HALVES = ("left half", "right half", "upper half", "lower half")
 NOT_FINE = (*ELSEWHERE, *HALVES, "mirrored", "moved", "inverted")
-# Quantiles of the nearest stranger's similarity, which set zero and unit of the score.
-MIDDLE_STRANGER, NEAR_STRANGER = 0.5, 0.9
+# Folds of the patients. Every two in turn tell how alike strangers are, and the others learn, so that every
+# two patients are compared.
+FOLDS = 6
+# Share of the strangers' pairs whose excess makes a tail, and the least number of them.
+TAIL, FEWEST_IN_TAIL = 0.02, 10
+# Share of the pairs of strangers that reach a score of zero; one unit above it, they are e times rarer.
+RARE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +106,16 @@ def train_copies(
     Raises
     ------
     UsageError
-        If the images are slides.
+        If the images are slides, or there are fewer than `FOLDS` patients.
     """
     if fit.modality is not Modality.RADIOGRAPH:
         raise UsageError("The recipe copies is for radiographs", "Use the recipe match for slides")
     draw = np.random.default_rng(recipe.seed)
     firsts = np.unique(fit.patients, return_index=True)[1]
+    if len(firsts) < FOLDS:
+        raise UsageError(
+            f"The recipe copies learns from {len(firsts)} patients, but {FOLDS} are needed", "Add patients"
+        )
     chosen = fit.part(np.sort(draw.permutation(firsts)[: recipe.most]))
     squares = _squares(chosen, recipe.pixels, progress, cancellation)
     how = replace(default_config(fit.modality).preprocessing, size=recipe.size, look=ContrastMode.LOCAL)
@@ -108,13 +125,11 @@ def train_copies(
     network = LiteCopies(**facts).eval()
     network.backbone.load_state_dict(imagenet_weights())
     with torch.no_grad():
-        loss = _learn(network, squares, chosen.patients, how, progress, cancellation)
+        seen, scatters = _see(network, squares, chosen.patients, how, progress, cancellation)
+        learned = _learn(seen, scatters, recipe, tuple(range(FOLDS)))
+        _adopt(network, learned)
+        score = _scale(seen, scatters, recipe, progress, cancellation)
     matching = CopyMatching(recipe.kept, recipe.fine, recipe.grid)
-    vectors = embed(
-        open_session(to_onnx(network, recipe.size), os.cpu_count() or 1),
-        _pictures(squares), how, matching.dimension,
-    )  # fmt: skip
-    score = _scale(vectors, matching, progress, cancellation)
     return TrainedModel(
         network={"name": "lite0-copies", **facts},
         weights=network.state_dict(),
@@ -122,7 +137,7 @@ def train_copies(
         preprocessing=how,
         scoring=Scoring.COPY,
         score=score,
-        log=({"epoch": 1, "loss": loss},),
+        log=({"epoch": 1, "loss": learned.variance},),
     )
 
 
@@ -146,35 +161,73 @@ def _pictures(squares: NDArray[np.uint8]) -> list[ImageArray]:
 
 
 class _Pooled(nn.Module):
-    """Feature maps on the grid, flattened."""
+    """Feature maps on the grid, flattened; of the enlarged middle if asked for."""
 
-    def __init__(self, network: LiteCopies) -> None:
+    def __init__(self, network: LiteCopies, *, enlarged: bool) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.enlarged = network, enlarged
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.network.pooled(images).flatten(1)
+        return self.network.pooled(self.network.enlarge(images) if self.enlarged else images).flatten(1)
 
 
-def _learn(
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What cells are made of: feature maps of the images and of their middles, and patches of pixels."""
+
+    plain: Tensor
+    enlarged: Tensor
+    patches: Tensor
+
+    def part(self, rows: NDArray[np.bool_]) -> _Seen:
+        kept = torch.from_numpy(rows)
+        return _Seen(self.plain[kept], self.enlarged[kept], self.patches[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """Means at each location and directions of both kinds of cells; the mean variance within copies."""
+
+    mean: Tensor
+    directions: Tensor
+    fine_mean: Tensor
+    fine_directions: Tensor
+    variance: float
+
+    def vectors(self, seen: _Seen) -> NDArray[np.float32]:
+        """Embeddings as those of the network."""
+        cells = [
+            torch.einsum("ndyx,kd->nkyx", maps - self.mean, self.directions)
+            for maps in (seen.plain, seen.enlarged)
+        ]
+        fine = torch.einsum("ndyx,kd->nkyx", seen.patches, self.fine_directions) - self.fine_mean
+        return torch.cat([F.normalize(one, dim=1).flatten(1) for one in (*cells, fine)], 1).numpy()
+
+
+def _see(
     network: LiteCopies,
     squares: NDArray[np.uint8],
     patients: NDArray[np.int64],
     how: Preprocessing,
     progress: Progress,
     cancellation: Cancellation,
-) -> float:
-    """Learn mean and discriminants of both kinds of cells; returns the variance within copies."""
-    session = open_session(to_onnx(_Pooled(network), how.size), os.cpu_count() or 1)
+) -> tuple[_Seen, tuple[_Scatter, _Scatter]]:
+    """Compute what cells of the images are made of, and how that differs between copies, by fold."""
+    threads = os.cpu_count() or 1
+    sessions = {
+        enlarged: open_session(to_onnx(_Pooled(network, enlarged=enlarged), how.size), threads)
+        for enlarged in (False, True)
+    }
     channels, grid = sum(GROUPS[group][4] for group in TAKEN), network.cells.mean.shape[-1]
 
-    def seen(images: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
-        pictures = _pictures(images)
-        rows = embed(session, pictures, how, channels * grid**2)
-        planes = np.stack([prepare(picture, how)[:1] for picture in pictures])
-        return torch.from_numpy(rows).reshape(len(rows), channels, grid, grid), _patches(network, planes)
+    def maps(images: NDArray[np.uint8], *, enlarged: bool = False) -> Tensor:
+        rows = embed(sessions[enlarged], _pictures(images), how, channels * grid**2)
+        return torch.from_numpy(rows).reshape(len(rows), channels, grid, grid)
 
-    cells, fine = seen(squares)
+    def patches(images: NDArray[np.uint8]) -> Tensor:
+        return _patches(network, np.stack([prepare(picture, how)[:1] for picture in _pictures(images)]))
+
+    seen = _Seen(maps(squares), maps(squares, enlarged=True), patches(squares))
     within, within_fine = _Scatter(channels), _Scatter(PATCH**2)
     others = squares[others_of(patients)]
     made = {name: partial(alter, squares) for name, alter in ALTERED.items()}
@@ -183,42 +236,65 @@ def _learn(
     progress.stage("compare copies", len(taught))
     for name in taught:
         cancellation.check()
-        copied, copied_fine = seen(made[name]())
+        images = made[name]()
         # A mirrored image has the cells of the original at the mirrored places.
-        copied = copied.flip(3) if name == "mirrored" else copied
+        copied = maps(images).flip(3) if name == "mirrored" else maps(images)
         part = _inside(name, grid)
-        within.add((copied - cells)[part])
+        within.add((copied - seen.plain)[part])
         if name not in NOT_FINE:
-            within_fine.add(copied_fine - fine)
+            within_fine.add(patches(images) - seen.patches)
         progress.advance(1)
+    return seen, (within, within_fine)
+
+
+def folds_of(count: int) -> NDArray[np.int64]:
+    """Fold of each image; every image is of another patient."""
+    return np.arange(count, dtype=np.int64) % FOLDS
+
+
+def _learn(
+    seen: _Seen, scatters: tuple[_Scatter, _Scatter], recipe: CopyRecipe, folds: tuple[int, ...]
+) -> _Learned:
+    """Learn mean and discriminants of both kinds of cells from some folds."""
+    part = seen.part(np.isin(folds_of(len(seen.plain)), folds))
+    within, within_fine = (one.covariance(folds) for one in scatters)
+    cells, fine = part.plain, part.patches
     # Symmetric, so that a mirrored image is compared with the mirrored mean.
-    network.cells.mean.copy_((cells.mean(0) + cells.mean(0).flip(2)) / 2)
-    total, kept = _covariance(cells - network.cells.mean), network.cells.whiten.out_channels
-    weight = discriminants(within.covariance, total, kept, CELL_FLOOR)
-    network.cells.whiten.weight.copy_(weight[:, :, None, None])
-    total, kept = _covariance(fine - fine.mean(0)), network.fine.project.out_channels
-    weight = discriminants(within_fine.covariance, total, kept, FINE_FLOOR)
+    mean = (cells.mean(0) + cells.mean(0).flip(2)) / 2
+    directions = discriminants(within, _covariance(cells - mean), recipe.kept, CELL_FLOOR)
+    of_fine = discriminants(within_fine, _covariance(fine - fine.mean(0)), recipe.fine, FINE_FLOOR)
+    fine_mean = torch.einsum("dyx,kd->kyx", fine.mean(0), of_fine)
+    exact = directions.double()
+    variance = float((exact @ within @ exact.T).diagonal().mean())
+    return _Learned(mean, directions, fine_mean, of_fine, variance)
+
+
+def _adopt(network: LiteCopies, learned: _Learned) -> None:
+    network.cells.mean.copy_(learned.mean)
+    network.cells.whiten.weight.copy_(learned.directions[:, :, None, None])
     # Every channel shows the same gray image.
-    kernel = weight.reshape(-1, 1, PATCH, PATCH).repeat(1, 3, 1, 1) / 3
+    kernel = learned.fine_directions.reshape(-1, 1, PATCH, PATCH).repeat(1, 3, 1, 1) / 3
     network.fine.project.weight.copy_(kernel)
-    network.fine.mean.copy_(torch.einsum("dyx,kd->kyx", fine.mean(0), weight))
-    directions = network.cells.whiten.weight[:, :, 0, 0].double()
-    return float((directions @ within.covariance @ directions.T).diagonal().mean())
+    network.fine.mean.copy_(learned.fine_mean)
 
 
 class _Scatter:
-    """Mean of the covariances of several sets of differences."""
+    """Mean of the covariances of several sets of differences, of each fold of the images."""
 
     def __init__(self, length: int) -> None:
-        self._total, self._sets = torch.zeros(length, length, dtype=torch.float64), 0
+        self._totals = torch.zeros(FOLDS, length, length, dtype=torch.float64)
+        self._images, self._sets = np.zeros(FOLDS, np.int64), 0
 
     def add(self, differences: Tensor) -> None:
-        self._total += _covariance(differences)
-        self._sets += 1
+        folds = folds_of(len(differences))
+        for fold in np.unique(folds).tolist():
+            self._totals[fold] += _covariance(differences[torch.from_numpy(folds == fold)])
+        self._images, self._sets = np.bincount(folds, minlength=FOLDS), self._sets + 1
 
-    @property
-    def covariance(self) -> Tensor:
-        return self._total / self._sets
+    def covariance(self, folds: tuple[int, ...]) -> Tensor:
+        """Covariance within copies of the images of some folds."""
+        shares = torch.from_numpy(self._images[list(folds)] / self._images[list(folds)].sum())
+        return torch.einsum("f,fij->ij", shares, self._totals[list(folds)]) / self._sets
 
 
 def _covariance(maps: Tensor) -> Tensor:
@@ -270,22 +346,49 @@ def _inside(name: str, grid: int) -> tuple[slice, ...]:
 
 
 def _scale(
-    vectors: NDArray[np.float32], matching: CopyMatching, progress: Progress, cancellation: Cancellation
+    seen: _Seen,
+    scatters: tuple[_Scatter, _Scatter],
+    recipe: CopyRecipe,
+    progress: Progress,
+    cancellation: Cancellation,
 ) -> dict[str, Tensor]:
-    """Zero and unit of each similarity, from the nearest stranger of every image."""
-    progress.stage("compare strangers", len(vectors))
-    nearest = np.full((len(vectors), SIMILARITIES), -1, np.float32)
-    for place, others in _strangers(len(vectors)):
+    """Zero and unit of each similarity, from strangers of whom the compared cells learned nothing."""
+    matching = CopyMatching(recipe.kept, recipe.fine, recipe.grid)
+    folds = folds_of(len(seen.plain))
+    progress.stage("compare strangers", math.comb(FOLDS, 2))
+    found = []
+    for left_out in combinations(range(FOLDS), 2):
         cancellation.check()
-        alone = np.broadcast_to(vectors[place], (len(others), vectors.shape[1]))
-        nearest[place] = matching.similarities(alone, vectors[others]).max(0)
+        learned = _learn(seen, scatters, recipe, tuple(sorted(set(range(FOLDS)) - set(left_out))))
+        vectors = learned.vectors(seen.part(np.isin(folds, left_out)))
+        for place, others in _strangers(len(vectors)):
+            alone = np.broadcast_to(vectors[place], (len(others), vectors.shape[1]))
+            found.append(matching.similarities(alone, vectors[others]))
         progress.advance(1)
-    middle, near = np.quantile(nearest, (MIDDLE_STRANGER, NEAR_STRANGER), axis=0)
-    unit = 1 / np.maximum(near - middle, 1e-6)
+    zero, unit = rare_strangers(np.concatenate(found))
     return {
-        WEIGHT: torch.from_numpy(unit.astype(np.float32)),
-        BIAS: torch.from_numpy((-near * unit).astype(np.float32)),
+        WEIGHT: torch.from_numpy((1 / unit).astype(np.float32)),
+        BIAS: torch.from_numpy((-zero / unit).astype(np.float32)),
     }
+
+
+def rare_strangers(similarities: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Similarity that a share `RARE` of strangers reaches, and the excess that makes it e times rarer.
+
+    Parameters
+    ----------
+    similarities : array, shape (pairs, k)
+        Similarities of pairs of strangers; the tail of each is taken as exponential.
+
+    Returns
+    -------
+    (array, array), shape (k,) each
+        Zero and unit of each similarity.
+    """
+    count = min(max(FEWEST_IN_TAIL, int(TAIL * len(similarities))), len(similarities) - 1)
+    tail = np.sort(similarities.astype(np.float64), axis=0)[::-1][: count + 1]
+    unit = np.maximum((tail[:count] - tail[count]).mean(0), 1e-6)
+    return tail[count] + max(np.log(count / len(similarities) / RARE), 0.0) * unit, unit
 
 
 def _strangers(count: int) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -19,7 +19,13 @@ from medsanitize.verifiers.reid.models.load import open_verification
 from medsanitize.verifiers.reid.models.protocols import Verification
 from medsanitize.verifiers.reid.training.recipes import recipe_for
 from medsanitize.verifiers.reid.training.train import train
-from medsanitize.verifiers.reid.training.train_copies import CopyRecipe, discriminants, train_copies
+from medsanitize.verifiers.reid.training.train_copies import (
+    FOLDS,
+    CopyRecipe,
+    discriminants,
+    rare_strangers,
+    train_copies,
+)
 from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 from numpy.typing import NDArray
 
@@ -77,7 +83,30 @@ def test_discriminants_ignore_what_differs_between_copies() -> None:
     assert abs(found[0]) < 1e-3
 
 
+def test_zero_is_what_one_of_ten_thousand_strangers_reaches() -> None:
+    # Exponential tails of different lengths, of which the model sees 5,000 pairs.
+    pairs = np.random.default_rng(3).exponential((0.05, 0.2), (5_000, 2))
+    zero, unit = rare_strangers(pairs)
+    assert unit == pytest.approx((0.05, 0.2), rel=0.25)
+    assert zero == pytest.approx(unit * np.log(1e4), rel=0.25)
+
+
+def test_zero_comes_from_patients_of_whom_nothing_was_learned(
+    model: Verification, strangers: Squares
+) -> None:
+    seen = embedded(model, strangers)
+    first, second = np.array([(a, b) for a in range(8) for b in range(8) if a != b]).T
+    # So that the scale of a few patients holds for others, too.
+    assert (model.raw(seen[first], seen[second]) > 0).mean() < 0.1
+
+
 def test_slides_are_rejected() -> None:
     slides = TrainingDataset((), np.zeros(0, np.int64), Modality.SLIDE, "")
     with pytest.raises(UsageError, match="radiographs"):
         train_copies(slides, CopyRecipe(), NoProgress(), Cancellation())
+
+
+def test_too_few_patients_are_rejected() -> None:
+    few = TrainingDataset((), np.arange(FOLDS - 1), Modality.RADIOGRAPH, "")
+    with pytest.raises(UsageError, match=f"{FOLDS} are needed"):
+        train_copies(few, CopyRecipe(), NoProgress(), Cancellation())
