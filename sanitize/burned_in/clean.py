@@ -17,7 +17,7 @@ from medsanitize.sanitize.burned_in.areas import (
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions, split_decisions
-from medsanitize.sanitize.burned_in.codes import find_codes
+from medsanitize.sanitize.burned_in.codes import find_codes, undecoded
 from medsanitize.sanitize.burned_in.find_text import changed_pixels, read_again
 from medsanitize.sanitize.burned_in.frame_search import ShownText, search_frame, show_text
 from medsanitize.sanitize.burned_in.image_frames import ImageFrames
@@ -230,7 +230,7 @@ class _FrameCleaner:
             samples = self.image.samples(frame)
             pictures = self.image.pictures(samples, frame)
             shown = self.shown_by(samples, frame)
-            lanes = readings.read(pictures, shown.chances)
+            lanes = readings.read(pictures, shown.readable)
             chosen = self.shown_as_text(self.chosen(lanes), shown)
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             given = self.order.found.get(index, ())
@@ -321,7 +321,10 @@ class _FrameCleaner:
             ``burned-in-text-unread`` if blanking would take too much of the frame.
         """
         found = search_frame(pictures, shown, harmless, areas)
-        self.require_little(found.texts, areas)
+        # A pattern over much of a frame that decodes to nothing may be a test pattern.
+        patterns = undecoded(found.codes, pictures)
+        codes = [one for one in found.codes if one not in patterns]
+        self.require_little([*found.texts, *patterns], [*areas, *codes])
         return [TextBox(*area, "", 0.0) for area in merge_areas([*found.codes, *found.texts])]
 
     def shown_by(self, samples: Samples, frame: bytes) -> ShownText:
@@ -472,16 +475,16 @@ class _FrameCleaner:
         self, index: int, before: Sequence[Picture], after: Sequence[Picture], shown: ShownText
     ) -> Lanes:
         """Read what changed in the renderings of a frame; the rest was read before."""
-        lanes = []
+        lanes, readable = [], shown.readable
         for number, picture in enumerate(after):
             if number < len(before) and number < len(self.lanes[index]):
                 differs = changed_pixels(before[number], picture)
                 lane = self.lanes[index][number]
                 lanes.append(
-                    read_again(self.reader, picture, shown.chances, differs, lane) if differs.any() else lane
+                    read_again(self.reader, picture, readable, differs, lane) if differs.any() else lane
                 )
             else:
-                lanes.append(self.reader.read(picture, shown.chances))
+                lanes.append(self.reader.read(picture, readable))
         return tuple(lanes)
 
     def left(self, index: int, lanes: Lanes, shown: ShownText) -> list[TextBox]:

@@ -76,10 +76,22 @@ def without_letters(
         The renderings.
     """
     read = [one for one in codes if any(covered_fraction(one, box.bounds) >= _TEXT for box in harmless)]
-    decoded = [area for one in pictures if read for area in find_codes(one, patterns=False)]
-    return [
-        one for one in codes if one not in read or any(covered_fraction(one, area) > 0 for area in decoded)
-    ]
+    letters = undecoded(read, pictures)
+    return [one for one in codes if one not in letters]
+
+
+def undecoded(codes: Sequence[Area], pictures: Sequence[Picture]) -> list[Area]:
+    """Return the codes that decode in no rendering: they may be letters or a test pattern.
+
+    Parameters
+    ----------
+    codes : sequence of Area
+        As `find_codes` returns them for the renderings of a frame.
+    pictures : sequence of arrays of uint8, shape (rows, columns)
+        The renderings.
+    """
+    decoded = [area for one in pictures if codes for area in find_codes(one, patterns=False)]
+    return [one for one in codes if not any(covered_fraction(one, area) > 0 for area in decoded)]
 
 
 def _decoded(picture: Picture) -> Iterator[Area]:

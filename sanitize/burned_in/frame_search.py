@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
 from medsanitize.sanitize.burned_in.codes import find_codes, without_letters
+from medsanitize.sanitize.burned_in.hidden_colors import HiddenPlane
 from medsanitize.sanitize.burned_in.large_letters import large_unread_areas
+from medsanitize.sanitize.burned_in.readable import readable_chances
 from medsanitize.sanitize.burned_in.rendering import Picture
-from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
+from medsanitize.sanitize.burned_in.text_map import CELL, Chances, text_chances
 from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
@@ -41,6 +43,11 @@ class ShownText:
     hidden: tuple[ShownText, ...] = ()
 
     @property
+    def readable(self) -> Chances:
+        """Where text of the gray values may be read."""
+        return readable_chances(self.values, self.chances)
+
+    @property
     def planes(self) -> tuple[ShownText, ...]:
         """The gray values and the colors that they hide."""
         return self, *self.hidden
@@ -55,7 +62,7 @@ class Unread:
 
 
 def show_text(
-    values: Values, hidden: Sequence[Values], find: Callable[[Values], Chances] = text_chances
+    values: Values, hidden: Sequence[HiddenPlane], find: Callable[[Values], Chances] = text_chances
 ) -> ShownText:
     """Find where a frame shows text, in gray and in color.
 
@@ -63,13 +70,23 @@ def show_text(
     ----------
     values : Values
         As `stored_gray` returns them.
-    hidden : sequence of Values
-        As `hidden_colors` returns them.
+    hidden : sequence of HiddenPlane
+        As `hidden_colors` returns them; each is searched where the gray values hide edges.
     find : callable, optional
         Makes the text map of values.
     """
-    planes = tuple(ShownText(plane, find(plane)) for plane in hidden)
+    planes = tuple(ShownText(plane.values, _chances_in(plane, find)) for plane in hidden)
     return ShownText(values, find(values), planes)
+
+
+def _chances_in(plane: HiddenPlane, find: Callable[[Values], Chances]) -> Chances:
+    """Text map of the areas of a plane, which begin at whole cells; nothing is looked for elsewhere."""
+    rows, columns = plane.values.shape
+    chances = np.zeros((-(-rows // CELL), -(-columns // CELL)), np.float32)
+    for left, top, right, bottom in plane.areas:
+        part = find(plane.values[top:bottom, left:right])
+        chances[top // CELL : top // CELL + len(part), left // CELL : left // CELL + part.shape[1]] = part
+    return chances
 
 
 def search_frame(

@@ -11,8 +11,9 @@ from medsanitize.sanitize.burned_in.areas import covered_fraction, is_inside, me
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.frame_search import search_frame, show_text
+from medsanitize.sanitize.burned_in.hidden_colors import hidden_colors
 from medsanitize.sanitize.burned_in.ocr import TextReader
-from medsanitize.sanitize.burned_in.rendering import hidden_colors, render_frame, stored_gray
+from medsanitize.sanitize.burned_in.rendering import render_frame, stored_gray
 from medsanitize.sanitize.burned_in.tiled_letters import tiled_areas
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
 from medsanitize.sanitize.formats.ground import mask_of
@@ -54,7 +55,8 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     form = Geometry(rows, columns, 3, 1, 8, 8, 7, False, "RGB"), "RGB", None
     pictures = render_frame(crop, *form)
     shown = show_text(stored_gray(crop, *form), hidden_colors(crop, *form))
-    boxes = [box for one in pictures for box in _reader().read(one, shown.chances)]
+    readable = shown.readable
+    boxes = [box for one in pictures for box in _reader().read(one, readable)]
     unread = search_frame(pictures, shown)
     found = [
         area
