@@ -13,6 +13,7 @@ import numpy as np
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.dotted_codes import dotted_codes
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
 
@@ -58,6 +59,7 @@ def find_codes(picture: Picture, *, patterns: bool = True) -> tuple[Area, ...]:
     found = list(_decoded(picture))
     if patterns:
         found += [area for reduced in _REDUCED for area in _patterns(picture, reduced)]
+        found += dotted_codes(picture)
     return merge_areas(_with_margin(area, picture.shape) for area in join_overlapping(found))
 
 

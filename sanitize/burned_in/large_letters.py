@@ -18,7 +18,9 @@ Values = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 # How much the frame is reduced, and the least side (pixels) of the result, with several letters.
-_REDUCED, _SMALLEST = (8,), 32
+_REDUCED, _SMALLEST = (8, 4), 32
+# Least size (pixels of the reduced frame) of letters: smaller ones are found in the frame itself.
+_LEAST = 8
 # Further reductions of the reduced frame: letters of up to 500 pixels.
 _AGAIN = (1, 2)
 # Of the outline of drawn ink, least part with a sharp step, and how high (part of the contrast) a step is.
@@ -73,7 +75,7 @@ def _areas_at(
         for box in harmless
         if is_read(smaller := _smaller(box, reduced), shown) or (_is_word(box) and is_read(box, whole))
     ]
-    lines = unread_lines(small, chances, acquitted)
+    lines = [line for line in unread_lines(small, chances, acquitted) if line.size >= _LEAST]
     rows, columns = values.shape
     known = mask_of(blanked if lines else (), (rows, columns))
     for line in lines:
