@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
@@ -17,10 +17,10 @@ from medsanitize.sanitize.burned_in.areas import (
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
 from medsanitize.sanitize.burned_in.cleaning_options import CleaningOptions, split_decisions
-from medsanitize.sanitize.burned_in.codes import find_codes, without_letters
+from medsanitize.sanitize.burned_in.codes import find_codes, undecoded
 from medsanitize.sanitize.burned_in.find_text import changed_pixels, read_again
+from medsanitize.sanitize.burned_in.frame_search import ShownText, search_frame, show_text
 from medsanitize.sanitize.burned_in.image_frames import ImageFrames
-from medsanitize.sanitize.burned_in.large_letters import large_unread_areas
 from medsanitize.sanitize.burned_in.line_checks import (
     ACQUITTED,
     LARGE,
@@ -39,7 +39,6 @@ from medsanitize.sanitize.burned_in.strokes import find_lines
 from medsanitize.sanitize.burned_in.text_evidence import POSSIBLE, TEXT
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.burned_in.tiled_letters import tiled_areas
-from medsanitize.sanitize.burned_in.unread import unread_areas
 from medsanitize.sanitize.burned_in.write_back import (
     NotEditableInPlace,
     color_model,
@@ -60,15 +59,6 @@ _MOST_UNREAD = 0.4
 _ATTEMPTS = 4
 # Text maps that are kept for equal frames.
 _MOST_MAPS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Stored gray values of a frame, its text map, and the same of colors that gray values hide."""
-
-    values: NDArray[np.float32]
-    chances: Chances
-    hidden: tuple[_Shown, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +230,7 @@ class _FrameCleaner:
             samples = self.image.samples(frame)
             pictures = self.image.pictures(samples, frame)
             shown = self.shown_by(samples, frame)
-            lanes = readings.read(pictures, shown.chances)
+            lanes = readings.read(pictures, shown.readable)
             chosen = self.shown_as_text(self.chosen(lanes), shown)
             asked = [TextBox(*area, "", 0.0) for area in self.added.get(index, [])]
             given = self.order.found.get(index, ())
@@ -308,7 +298,7 @@ class _FrameCleaner:
     def unread(
         self,
         pictures: Sequence[Picture],
-        shown: _Shown,
+        shown: ShownText,
         harmless: Sequence[TextBox],
         areas: Sequence[Area],
     ) -> list[TextBox]:
@@ -318,7 +308,7 @@ class _FrameCleaner:
         ----------
         pictures : sequence of arrays of uint8, shape (rows, columns)
             Renderings of one frame.
-        shown : _Shown
+        shown : ShownText
             Where the frame shows text.
         harmless : sequence of TextBox
             Lines that were read with certainty and do not identify.
@@ -330,25 +320,20 @@ class _FrameCleaner:
         Quarantined
             ``burned-in-text-unread`` if blanking would take too much of the frame.
         """
-        codes: list[Area] = []
-        for number, picture in enumerate(pictures):
-            # Later renderings amplify noise, which may look like a pattern, but never decodes.
-            codes += find_codes(picture, patterns=not number)
-        codes = without_letters(codes, harmless, pictures)
-        texts = [*unread_areas(shown.values, shown.chances, harmless, [*areas, *codes])]
-        texts += large_unread_areas(shown.values, shown.chances, harmless, [*areas, *codes, *texts])
-        for one in shown.hidden:
-            texts += unread_areas(one.values, one.chances, harmless, [*areas, *codes, *texts])
-        self.require_little(texts, areas)
-        return [TextBox(*area, "", 0.0) for area in merge_areas([*codes, *texts])]
+        found = search_frame(pictures, shown, harmless, areas)
+        # A pattern over much of a frame that decodes to nothing may be a test pattern.
+        patterns = undecoded(found.codes, pictures)
+        codes = [one for one in found.codes if one not in patterns]
+        self.require_little([*found.texts, *patterns], [*areas, *codes])
+        return [TextBox(*area, "", 0.0) for area in merge_areas([*found.codes, *found.texts])]
 
-    def shown_by(self, samples: Samples, frame: bytes) -> _Shown:
+    def shown_by(self, samples: Samples, frame: bytes) -> ShownText:
         """Find where samples that were decoded from a frame or replace it show text, in gray and in color."""
-        hidden = tuple(self.find(plane) for plane in self.image.hidden_colors(samples, frame))
-        return replace(self.find(self.image.gray(samples, frame)), hidden=hidden)
+        image = self.image
+        return show_text(image.gray(samples, frame), image.hidden_colors(samples, frame), self.text_map)
 
-    def find(self, values: NDArray[np.float32]) -> _Shown:
-        """Find where values show text; text maps are cached, since frames of a loop may be equal."""
+    def text_map(self, values: NDArray[np.float32]) -> Chances:
+        """Return the text map of values; kept, since frames of a loop may be equal."""
         key = blake2b(values.tobytes(), digest_size=16).digest()
         chances = self.maps.get(key)
         if chances is None:
@@ -356,7 +341,7 @@ class _FrameCleaner:
             if len(self.maps) == _MOST_MAPS:
                 del self.maps[next(iter(self.maps))]
             self.maps[key] = chances
-        return _Shown(values, chances)
+        return chances
 
     def acquitted(
         self, picture: Picture, lane: tuple[TextBox, ...], chosen: Sequence[TextBox]
@@ -380,7 +365,7 @@ class _FrameCleaner:
         """Return whether any frame has an area to blank."""
         return bool(self.order.fixed) or any(self.own)
 
-    def shown_as_text(self, boxes: Sequence[TextBox], shown: _Shown) -> list[TextBox]:
+    def shown_as_text(self, boxes: Sequence[TextBox], shown: ShownText) -> list[TextBox]:
         """Leave out uncertain or monotonous lines that OCR saw where neither network nor ink show text."""
         doubted = {box: TEXT if box.height > LARGE else POSSIBLE for box in boxes if may_be_anatomy(box)}
         near = [self.grown(box) for box in doubted]
@@ -487,22 +472,22 @@ class _FrameCleaner:
         raise Quarantined("burned-in-text-remains", "pixels", items)
 
     def read_blanked(
-        self, index: int, before: Sequence[Picture], after: Sequence[Picture], shown: _Shown
+        self, index: int, before: Sequence[Picture], after: Sequence[Picture], shown: ShownText
     ) -> Lanes:
         """Read what changed in the renderings of a frame; the rest was read before."""
-        lanes = []
+        lanes, readable = [], shown.readable
         for number, picture in enumerate(after):
             if number < len(before) and number < len(self.lanes[index]):
                 differs = changed_pixels(before[number], picture)
                 lane = self.lanes[index][number]
                 lanes.append(
-                    read_again(self.reader, picture, shown.chances, differs, lane) if differs.any() else lane
+                    read_again(self.reader, picture, readable, differs, lane) if differs.any() else lane
                 )
             else:
-                lanes.append(self.reader.read(picture, shown.chances))
+                lanes.append(self.reader.read(picture, readable))
         return tuple(lanes)
 
-    def left(self, index: int, lanes: Lanes, shown: _Shown) -> list[TextBox]:
+    def left(self, index: int, lanes: Lanes, shown: ShownText) -> list[TextBox]:
         """Return the lines that identify after blanking.
 
         A line that was harmless before does not count, even if it is illegible or read in part in the new
@@ -515,16 +500,16 @@ class _FrameCleaner:
             if not self.is_kept(box) and not self.was_plain(index, box)
         ]
 
-    def marks_left(self, index: int, pictures: Sequence[Picture], shown: _Shown) -> list[TextBox]:
+    def marks_left(self, index: int, pictures: Sequence[Picture], shown: ShownText) -> list[TextBox]:
         """Return codes, and letters that were to be blanked, in a frame after blanking."""
         found = [area for number, one in enumerate(pictures) for area in find_codes(one, patterns=not number)]
         # Letters elsewhere are harmless text; what is of one value inside a mark is blanked.
         marks = [
             mark.bounds
             for mark in self.marks[index]
-            if not all(_is_flat(one, mark.bounds) for one in (shown, *shown.hidden))
+            if not all(_is_flat(one, mark.bounds) for one in shown.planes)
         ]
-        for one in (shown, *shown.hidden) if marks else ():
+        for one in shown.planes if marks else ():
             found += [
                 letter
                 for line in find_lines(one.values, one.chances)
@@ -549,7 +534,7 @@ class _FrameCleaner:
         return self.shown.get(number)
 
 
-def _is_flat(shown: _Shown, area: Area) -> bool:
+def _is_flat(shown: ShownText, area: Area) -> bool:
     """Whether an area has one value, as blanked areas have."""
     inside = shown.values[area[1] : area[3], area[0] : area[2]]
     return not inside.size or float(np.ptp(inside)) == 0

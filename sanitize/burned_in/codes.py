@@ -13,6 +13,7 @@ import numpy as np
 from medsanitize.errors import EnvironmentFailure
 from medsanitize.sanitize.burned_in.areas import covered_fraction, join_overlapping, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox
+from medsanitize.sanitize.burned_in.dotted_codes import dotted_codes
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
 from numpy.typing import NDArray
 
@@ -58,6 +59,7 @@ def find_codes(picture: Picture, *, patterns: bool = True) -> tuple[Area, ...]:
     found = list(_decoded(picture))
     if patterns:
         found += [area for reduced in _REDUCED for area in _patterns(picture, reduced)]
+        found += dotted_codes(picture)
     return merge_areas(_with_margin(area, picture.shape) for area in join_overlapping(found))
 
 
@@ -76,10 +78,22 @@ def without_letters(
         The renderings.
     """
     read = [one for one in codes if any(covered_fraction(one, box.bounds) >= _TEXT for box in harmless)]
-    decoded = [area for one in pictures if read for area in find_codes(one, patterns=False)]
-    return [
-        one for one in codes if one not in read or any(covered_fraction(one, area) > 0 for area in decoded)
-    ]
+    letters = undecoded(read, pictures)
+    return [one for one in codes if one not in letters]
+
+
+def undecoded(codes: Sequence[Area], pictures: Sequence[Picture]) -> list[Area]:
+    """Return the codes that decode in no rendering: they may be letters or a test pattern.
+
+    Parameters
+    ----------
+    codes : sequence of Area
+        As `find_codes` returns them for the renderings of a frame.
+    pictures : sequence of arrays of uint8, shape (rows, columns)
+        The renderings.
+    """
+    decoded = [area for one in pictures if codes for area in find_codes(one, patterns=False)]
+    return [one for one in codes if not any(covered_fraction(one, area) > 0 for area in decoded)]
 
 
 def _decoded(picture: Picture) -> Iterator[Area]:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from medsanitize.sanitize.burned_in.rendering import (
-    Palette,
-    Picture,
-    hidden_colors,
-    render_frame,
-    stored_gray,
-)
+from medsanitize.sanitize.burned_in.hidden_colors import HiddenPlane, hidden_colors
+from medsanitize.sanitize.burned_in.rendering import Palette, Picture, render_frame, stored_gray
 from medsanitize.sanitize.burned_in.write_back import color_model
 from medsanitize.sanitize.formats.dicom.decode import Samples, decode_frame
 from medsanitize.sanitize.formats.dicom.frames import StoredFrames
@@ -46,7 +41,7 @@ class ImageFrames:
         """Return the stored gray values of samples that were decoded from ``frame`` or replace it."""
         return stored_gray(samples, *self._shown_as(frame))
 
-    def hidden_colors(self, samples: Samples, frame: bytes) -> list[NDArray[np.float32]]:
+    def hidden_colors(self, samples: Samples, frame: bytes) -> list[HiddenPlane]:
         """Return planes that show what the gray values hide, of samples as for `gray`."""
         return hidden_colors(samples, *self._shown_as(frame))
 

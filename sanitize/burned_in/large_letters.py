@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from medsanitize.sanitize.burned_in.boxes import TextBox
-from medsanitize.sanitize.burned_in.strokes import StrokeLine, text_pieces
+from medsanitize.sanitize.burned_in.strokes import StrokeLine, TextPiece, text_pieces
 from medsanitize.sanitize.burned_in.text_map import Chances, text_chances
 from medsanitize.sanitize.burned_in.unread import areas_of_line, is_read, unread_lines
 from medsanitize.sanitize.formats.dicom.image_pixel import Area
@@ -18,7 +18,9 @@ Values = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 # How much the frame is reduced, and the least side (pixels) of the result, with several letters.
-_REDUCED, _SMALLEST = 8, 32
+_REDUCED, _SMALLEST = (8, 4), 32
+# Least size (pixels of the reduced frame) of letters: smaller ones are found in the frame itself.
+_LEAST = 8
 # Further reductions of the reduced frame: letters of up to 500 pixels.
 _AGAIN = (1, 2)
 # Of the outline of drawn ink, least part with a sharp step, and how high (part of the contrast) a step is.
@@ -48,40 +50,55 @@ def large_unread_areas(
     blanked : sequence of Area
         Areas that are blanked anyway.
     """
-    small = _reduced(values)
-    if small is None:
-        return ()
+    areas: list[Area] = []
+    whole = list(text_pieces(found))
+    for reduced in _REDUCED:
+        small = _smaller_frame(values, reduced)
+        if small is not None:
+            areas += _areas_at(reduced, small, values, whole, harmless, [*blanked, *areas])
+    return tuple(areas)
+
+
+def _areas_at(
+    reduced: int,
+    small: Values,
+    values: Values,
+    whole: Sequence[TextPiece],
+    harmless: Sequence[TextBox],
+    blanked: Sequence[Area],
+) -> Iterator[Area]:
+    """Yield the areas of letters that are small in the frame reduced so much."""
     chances = text_chances(small, _AGAIN)
-    shown, whole = list(text_pieces(chances)), list(text_pieces(found))
+    shown = list(text_pieces(chances))
     acquitted = [
         smaller
         for box in harmless
-        if is_read(smaller := _smaller(box), shown) or (_is_word(box) and is_read(box, whole))
+        if is_read(smaller := _smaller(box, reduced), shown) or (_is_word(box) and is_read(box, whole))
     ]
-    lines = unread_lines(small, chances, acquitted)
-    if not lines:
-        return ()
-    known = mask_of(blanked, (values.shape[0], values.shape[1]))
+    lines = [line for line in unread_lines(small, chances, acquitted) if line.size >= _LEAST]
     rows, columns = values.shape
-    return tuple(
-        (left * _REDUCED, top * _REDUCED, min(columns, right * _REDUCED), min(rows, bottom * _REDUCED))
-        for line in lines
-        for left, top, right, bottom in _areas(line, values, known, small.shape)
-    )
+    known = mask_of(blanked if lines else (), (rows, columns))
+    for line in lines:
+        for left, top, right, bottom in _areas(line, values, known, small.shape, reduced):
+            yield left * reduced, top * reduced, min(columns, right * reduced), min(rows, bottom * reduced)
 
 
 def _is_word(box: TextBox) -> bool:
     return sum(map(str.isalnum, box.text)) >= _FEWEST
 
 
-def _areas(line: StrokeLine, values: Values, known: Mask, shape: tuple[int, ...]) -> Iterator[Area]:
-    """Areas, in pixels of the reduced frame, of the letters of a line that are drawn and not blanked yet."""
-    drawn = [one for one in line.letters if _is_drawn(one, values)]
+def _areas(
+    line: StrokeLine, values: Values, known: Mask, shape: tuple[int, ...], reduced: int
+) -> Iterator[Area]:
+    """Areas, in pixels of the reduced frame, of the letters of a drawn line that are not blanked yet."""
+    drawn = [one for one in line.letters if _is_drawn(one, values, reduced)]
     if len(drawn) < max(_FEWEST, len(line.letters) / 2):
         return
-    blanked = [float(known[_whole(one)].mean()) for one in drawn]
-    left = tuple(one for one, part in zip(drawn, blanked, strict=True) if part < _COVERED)
-    if max(blanked) > _TOUCHED:
+    # Letters that touch what is behind them have no sharp outline; what is larger is no letter.
+    small = [one for one in line.letters if one not in drawn and _shorter_side(one) <= _ALIKE * line.size]
+    blanked = {one: float(known[_whole(one, reduced)].mean()) for one in (*drawn, *small)}
+    left = tuple(one for one, part in blanked.items() if part < _COVERED)
+    if max(blanked.values()) > _TOUCHED:
         # Beside letters that were found before, only ink of their size is one that was missed.
         left = tuple(one for one in left if _shorter_side(one) <= _ALIKE * line.size)
     if left:
@@ -93,38 +110,37 @@ def _shorter_side(area: Area) -> int:
     return min(right - left, bottom - top)
 
 
-def _whole(area: Area) -> tuple[slice, slice]:
+def _whole(area: Area, reduced: int) -> tuple[slice, slice]:
     """Rows and columns of the frame that an area of the reduced frame covers."""
-    left, top, right, bottom = (_REDUCED * side for side in area)
+    left, top, right, bottom = (reduced * side for side in area)
     return slice(top, bottom), slice(left, right)
 
 
-def _reduced(values: Values) -> Values | None:
+def _smaller_frame(values: Values, reduced: int) -> Values | None:
     """The frame at a resolution at which large letters are small; None if it is too small for any."""
     import cv2
 
     # Rows and columns that no whole cell covers belong to the last one.
-    rows, columns = (-(-side // _REDUCED) for side in values.shape)
+    rows, columns = (-(-side // reduced) for side in values.shape)
     if min(rows, columns) < _SMALLEST:
         return None
-    below, right = rows * _REDUCED - values.shape[0], columns * _REDUCED - values.shape[1]
+    below, right = rows * reduced - values.shape[0], columns * reduced - values.shape[1]
     padded = cv2.copyMakeBorder(values, 0, below, 0, right, cv2.BORDER_REPLICATE)
     return np.asarray(cv2.resize(padded, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
 
 
-def _smaller(box: TextBox) -> TextBox:
-    left, top = box.left // _REDUCED, box.top // _REDUCED
-    return replace(
-        box, left=left, top=top, right=-(-box.right // _REDUCED), bottom=-(-box.bottom // _REDUCED)
-    )
+def _smaller(box: TextBox, reduced: int) -> TextBox:
+    left, top = box.left // reduced, box.top // reduced
+    return replace(box, left=left, top=top, right=-(-box.right // reduced), bottom=-(-box.bottom // reduced))
 
 
-def _is_drawn(letter: Area, values: Values) -> bool:
+def _is_drawn(letter: Area, values: Values, reduced: int) -> bool:
     """Whether most of the outline of ink is sharp in the frame itself: that of organs is not."""
     import cv2
 
     left, top, right, bottom = letter
-    part = np.ascontiguousarray(values[_whole((max(0, left - 1), max(0, top - 1), right + 1, bottom + 1))])
+    around = max(0, left - 1), max(0, top - 1), right + 1, bottom + 1
+    part = np.ascontiguousarray(values[_whole(around, reduced)])
     low, high = (float(one) for one in np.percentile(part, _ENDS))
     if high <= low:
         return False

@@ -13,6 +13,9 @@ import numpy as np
 from medsanitize.sanitize.formats.dicom.image_pixel import Geometry
 from numpy.typing import NDArray
 
+LEAST_SIDE = 8
+"""Smaller images (pixels) cannot contain legible text."""
+
 Picture = NDArray[np.uint8]
 Samples = NDArray[Any]
 
@@ -20,13 +23,6 @@ _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 # Percent at either end that are clipped, if the rest is less than an eighth of the range.
 _TAIL = 0.5
 _OUTLIERS = 8
-# Smaller images (pixels) cannot contain legible text.
-_LEAST_SIDE = 8
-# Step of a channel that is seen as an edge, part of it up to which the gray values show none, and least
-# number of pixels of such edges.
-_COLOR_STEP, _HIDDEN, _FEWEST = 24, 4, 30
-# Number of axes of color that are looked along.
-_AXES = 2
 # Faint text: distance from the background in 1/255 of the range, and least part of background pixels.
 _STEPS = 3.0
 _MOSTLY = 0.5
@@ -70,15 +66,13 @@ def render_frame(samples: Samples, geometry: Geometry, model: str, palette: Pale
         First what a viewer would display, then renderings in which hidden text is visible. Empty if the frame
         is too small or has one value only.
     """
-    if min(geometry.rows, geometry.columns) < _LEAST_SIDE or samples.size == 0:
+    if min(geometry.rows, geometry.columns) < LEAST_SIDE or samples.size == 0:
         return []
-    if palette is None and samples.ndim == 2:
+    colors = shown_colors(samples, geometry, model, palette)
+    if colors is None:
         pictures = [*_gray(samples, inverted=model == "MONOCHROME1"), *_faint(samples)]
     else:
-        colors = (
-            palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
-        )
-        pictures = [_mixed(colors), *_faint(colors)]
+        pictures = [mixed(colors), *_faint(colors)]
     return [one for one in pictures if one.min() != one.max()]
 
 
@@ -97,60 +91,27 @@ def stored_gray(
     array of float32, shape (rows, columns)
         Floating-point samples are scaled to the range of 16 bits; colors are converted to gray.
     """
-    if samples.ndim == 2 and palette is None:
-        values = samples.astype(np.float32)
-        if samples.dtype.kind == "f":
-            values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-            values = (values - values.min()) * np.float32(65535 / max(float(np.ptp(values)), 1e-30))
-        return values
-    colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
-    return _mixed(colors).astype(np.float32)
+    colors = shown_colors(samples, geometry, model, palette)
+    if colors is not None:
+        return mixed(colors).astype(np.float32)
+    values = samples.astype(np.float32)
+    if samples.dtype.kind == "f":
+        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+        values = (values - values.min()) * np.float32(65535 / max(float(np.ptp(values)), 1e-30))
+    return values
 
 
-def hidden_colors(
-    samples: Samples, geometry: Geometry, model: str, palette: Palette | None
-) -> list[NDArray[np.float32]]:
-    """Return further planes of values, in which letters are seen that have the gray value of their ground.
+def shown_colors(samples: Samples, geometry: Geometry, model: str, palette: Palette | None) -> Picture | None:
+    """Return the colors of a frame, 8 bits, shape (rows, columns, 3); None if it is gray.
 
     Parameters
     ----------
     samples, geometry, model, palette
         As for `render_frame`.
-
-    Returns
-    -------
-    list of arrays of float32, shape (rows, columns)
-        Colors along the axes in which they differ most where the gray values do not; empty for gray frames,
-        and if gray values show every edge.
     """
-    if samples.ndim == 2 and palette is None:
-        return []
-    colors = palette.shown(samples) if samples.ndim == 2 and palette else _colors(samples, geometry, model)
-    if min(colors.shape[:2]) < _LEAST_SIDE:
-        return []
-    planes: list[NDArray[np.float32]] = []
-    differences = _hidden_steps(colors)
-    while len(planes) < _AXES and len(differences) >= _FEWEST:
-        axis = np.linalg.eigh(differences.T @ differences)[1][:, -1].astype(np.float32)
-        planes.append(np.asarray(colors @ axis, np.float32))
-        # What this plane shows is not looked for again.
-        differences = differences[np.abs(differences @ axis) <= _COLOR_STEP // _HIDDEN]
-    return planes
-
-
-def _hidden_steps(colors: Picture) -> NDArray[np.float32]:
-    """Steps of color that gray values do not show, without their gray part, shape (number, 3)."""
-    import cv2
-
-    found = []
-    for near, far in ((np.s_[:, :-2], np.s_[:, 2:]), (np.s_[:-2], np.s_[2:])):
-        red, green, blue = cv2.split(cv2.absdiff(colors[far], colors[near]))
-        seen = cv2.max(cv2.max(red, green), blue) >= _COLOR_STEP
-        one, other = colors[near][seen], colors[far][seen]
-        hidden = np.abs(_mixed(other).astype(np.int16) - _mixed(one)) <= _COLOR_STEP // _HIDDEN
-        found.append(other[hidden].astype(np.float32) - one[hidden])
-    differences = np.concatenate(found)
-    return np.asarray(differences - differences.mean(axis=1, keepdims=True), np.float32)
+    if samples.ndim == 2:
+        return palette.shown(samples) if palette else None
+    return _colors(samples, geometry, model)
 
 
 def _gray(samples: Samples, *, inverted: bool) -> list[Picture]:
@@ -193,13 +154,13 @@ def _scaled(values: NDArray[np.float32], low: float, high: float) -> Picture:
     return np.asarray(np.clip((values - low) * scale + 0.5, 0, 255), np.uint8)
 
 
-def _mixed(colors: Picture) -> Picture:
-    """The mean of luminance and brightest channel."""
+def mixed(colors: Picture) -> Picture:
+    """Return the gray values of colors: the mean of luminance and brightest channel."""
     # With luminance only, text in a color of the same luminance as its background would vanish.
     red, green, blue = (colors[..., channel].astype(np.uint16) for channel in range(3))
     luminance = (77 * red + 150 * green + 29 * blue + 128) >> 8
-    mixed: Picture = ((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)
-    return mixed
+    gray: Picture = ((luminance + np.maximum(np.maximum(red, green), blue) + 1) >> 1).astype(np.uint8)
+    return gray
 
 
 def _colors(samples: Samples, geometry: Geometry, model: str) -> Picture:

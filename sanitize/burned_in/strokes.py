@@ -111,6 +111,12 @@ class TextPiece:
     chance: float
 
     @property
+    def place(self) -> Area:
+        """The bounds in cells."""
+        left, top, right, bottom = (side // CELL for side in self.bounds)
+        return left, top, right, bottom
+
+    @property
     def is_slanted(self) -> bool:
         """Whether the line is neither horizontal nor vertical."""
         left, top, right, bottom = self.bounds
@@ -207,9 +213,7 @@ def _parts_of_text(
 
 def _is_drawn(part: TextPiece, line: StrokeLine, values: Values, least: float) -> bool:
     """Whether a part has the log odds of text and ink that looks like letters."""
-    return _letter_count(part, line.size, values, _LETTERS) >= _LETTERS and _is_text(
-        part, line, values, least
-    )
+    return letter_count(part, line.size, values, _LETTERS) >= _LETTERS and _is_text(part, line, values, least)
 
 
 def pieces_of_letters(
@@ -378,13 +382,23 @@ def evidence_of(piece: TextPiece, line: StrokeLine, values: Values, enough: floa
     enough : float, optional
         Number of letters from which none are counted any more.
     """
-    letters = _letter_count(piece, line.size, values, enough)
+    letters = letter_count(piece, line.size, values, enough)
     length = piece.length / piece.size
     return evidence(piece.chance, length, letters, len(line.letters), large=piece.size > _BIG)
 
 
-def _letter_count(piece: TextPiece, size: float, values: Values, enough: float) -> float:
-    """Count the letters of a piece by the look of their ink."""
+def letter_count(piece: TextPiece, size: float, values: Values, enough: float) -> float:
+    """Count the letters of a piece by the look of their ink.
+
+    Parameters
+    ----------
+    piece : TextPiece
+    size : float
+        Side of its letters in pixels.
+    values : array of float32, shape (rows, columns)
+    enough : float
+        Number of letters from which none are counted any more.
+    """
     import cv2
 
     rows, columns = values.shape

@@ -243,7 +243,7 @@ def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
     from medsanitize.sanitize.wsi.macro_ocr import text_areas
 
     mask = mask_of([kept], picture.shape)
-    blanked: list[Area] = []
+    regions = 0
     cells: list[Area] = []
     # Text is searched in what was encoded, until none is found: lossy coding and blanking change the result.
     for _ in range(_MAX_PASSES):
@@ -252,11 +252,11 @@ def _without_text(picture: Colors, kept: Area) -> tuple[bytes, int]:
             picture, cells, 0, tolerance=tolerance_of(8, indexed=False), withheld=~mask, split=False
         )
         data = _encoded(filled, mask)
-        found = text_areas(_shown(data, mask, cells), kept, blanked)
+        found = text_areas(_shown(data, mask, cells), kept, cells)
         if not found:
-            return data, len(blanked)
+            return data, regions
         cells += [_common(snap_area(area, picture.shape[:2], _CELL, _CELL), kept) for area in found]
-        blanked += found
+        regions += len(found)
     raise Quarantined("burned-in-text-remains", "pixels")
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from medsanitize.sanitize.burned_in.areas import covered_fraction, is_inside, merge_areas
 from medsanitize.sanitize.burned_in.boxes import TextBox, area_to_blank
 from medsanitize.sanitize.burned_in.classify import LEGIBLE
-from medsanitize.sanitize.burned_in.codes import find_codes
+from medsanitize.sanitize.burned_in.frame_search import search_frame, show_text
+from medsanitize.sanitize.burned_in.hidden_colors import hidden_colors
 from medsanitize.sanitize.burned_in.ocr import TextReader
 from medsanitize.sanitize.burned_in.rendering import render_frame, stored_gray
-from medsanitize.sanitize.burned_in.text_map import text_chances
-from medsanitize.sanitize.burned_in.unread import unread_areas
+from medsanitize.sanitize.burned_in.tiled_letters import tiled_areas
 from medsanitize.sanitize.formats.dicom.image_pixel import Area, Geometry
+from medsanitize.sanitize.formats.ground import mask_of
 from numpy.typing import NDArray
 
 _FEW_LETTERS, _CERTAIN_LETTERS = 3, 5
@@ -23,6 +24,8 @@ _LARGE_TEXT_HEIGHT = 40
 _CONFIDENT_SCORE = 0.9
 # Covered fraction from which a code counts as blanked.
 _SAME_AREA_FRACTION = 0.7
+# Distances (pixels) from which blanked areas are filled, and the part of a window that must be seen for it.
+_REACHES, _LEAST_SEEN = (8, 32, 128, 512), 0.02
 
 
 def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> list[Area]:
@@ -37,7 +40,7 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     part : Area
         The region to search.
     blanked : sequence of Area
-        Areas that were blanked before; they are not reported again.
+        Areas that were blanked since the first search; then only what touches them is reported.
 
     Returns
     -------
@@ -46,31 +49,49 @@ def text_areas(picture: NDArray[Any], part: Area, blanked: Sequence[Area]) -> li
     """
     left, top, right, bottom = part
     crop = np.ascontiguousarray(picture[top:bottom, left:right])
-    rows, columns = crop.shape[:2]
-    geometry = Geometry(rows, columns, 3, 1, 8, 8, 7, False, "RGB")
-    found: list[Area] = []
-    values = stored_gray(crop, geometry, "RGB", None)
-    chances = text_chances(values)
-    for x, y, x1, y1 in unread_areas(values, chances, (), ()):
-        area = (x + left, y + top, x1 + left, y1 + top)
-        if not any(covered_fraction(area, known) >= _SAME_AREA_FRACTION for known in blanked):
-            found.append(area)
-    for shown in render_frame(crop, geometry, "RGB", None):
-        for box in _reader().read(shown, chances):
-            one = area_to_blank(box, (rows, columns))
+    shape = rows, columns = crop.shape[0], crop.shape[1]
+    known = [_moved(area, -left, -top) for area in blanked]
+    crop = _bridged(crop, known) if known else crop
+    form = Geometry(rows, columns, 3, 1, 8, 8, 7, False, "RGB"), "RGB", None
+    pictures = render_frame(crop, *form)
+    shown = show_text(stored_gray(crop, *form), hidden_colors(crop, *form))
+    readable = shown.readable
+    boxes = [box for one in pictures for box in _reader().read(one, readable)]
+    unread = search_frame(pictures, shown)
+    found = [
+        area
+        for area in (*unread.codes, *unread.texts, *tiled_areas(boxes, shape))
+        if not any(covered_fraction(area, one) >= _SAME_AREA_FRACTION for one in known)
+    ]
+    for box in boxes:
+        if _is_text(box, min(picture.shape[:2])) and not any(is_inside(box.bounds, one) for one in known):
+            one = area_to_blank(box, shape)
             # Text found after blanking is usually the edge of a box that was too tight: double the margin.
-            one = area_to_blank(one, (rows, columns)) if blanked else one
-            area = (one.left + left, one.top + top, one.right + left, one.bottom + top)
-            bounds = (box.left + left, box.top + top, box.right + left, box.bottom + top)
-            if _is_text(box, min(picture.shape[:2])) and not any(
-                is_inside(bounds, known) for known in blanked
-            ):
-                found.append(area)
-        for x, y, x1, y1 in find_codes(shown):
-            area = (x + left, y + top, x1 + left, y1 + top)
-            if not any(covered_fraction(area, known) >= _SAME_AREA_FRACTION for known in blanked):
-                found.append(area)
-    return list(merge_areas(found))
+            found.append((area_to_blank(one, shape) if known else one).bounds)
+    if known:
+        # The rest was searched before; dust, of which much lies on glass, is read as letters now and then.
+        found = [area for area in found if any(covered_fraction(area, one) for one in known)]
+    return list(merge_areas(_moved(area, left, top) for area in found))
+
+
+def _bridged(colors: NDArray[Any], areas: Sequence[Area]) -> NDArray[np.uint8]:
+    """Fill areas smoothly from around them: their own borders look like strokes, and hide ink beside them."""
+    import cv2
+
+    hidden = mask_of(areas, colors.shape)
+    kept = (~hidden).astype(np.float32)
+    seen, filled = colors * kept[:, :, None], colors.astype(np.float32)
+    for reach in _REACHES:
+        window = (2 * reach + 1, 2 * reach + 1)
+        weight = cv2.blur(kept, window)
+        near = hidden & (weight >= _LEAST_SEEN)
+        filled[near] = (cv2.blur(seen, window) / np.maximum(weight, _LEAST_SEEN)[:, :, None])[near]
+        hidden &= ~near
+    return np.asarray(np.rint(filled), np.uint8)
+
+
+def _moved(area: Area, right: int, down: int) -> Area:
+    return area[0] + right, area[1] + down, area[2] + right, area[3] + down
 
 
 def _is_text(box: TextBox, side: int) -> bool:
@@ -86,5 +107,4 @@ def _is_text(box: TextBox, side: int) -> bool:
 
 @cache
 def _reader() -> TextReader:
-
     return TextReader()

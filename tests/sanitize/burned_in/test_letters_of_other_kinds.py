@@ -146,3 +146,19 @@ def test_letters_of_the_gray_value_of_their_ground_are_blanked() -> None:
 
     released = np.frombuffer(image.stored.released(0), np.uint8).reshape(colors.shape)
     assert (released == colors).all(axis=2)[mask].mean() < 0.03
+
+
+def test_large_letters_over_clutter_are_found() -> None:
+    mask = letters("Kowalska", 64, (256, 480), (30, 80))
+    rng = np.random.default_rng(5)
+    picture = Image.new("L", mask.shape[::-1], 90)
+    pen = ImageDraw.Draw(picture)
+    for _ in range(40):
+        x, y = rng.uniform((0, 0), mask.shape[::-1])
+        away_x, away_y = rng.normal(0, 50, 2)
+        pen.line((x, y, x + away_x, y + away_y), int(rng.integers(20, 230)), int(rng.integers(1, 6)))
+    values = np.where(mask, 235, np.asarray(picture)).astype(np.float32)
+
+    areas = large_unread_areas(values, text_chances(values), ())
+
+    assert covers(areas, mask)
