@@ -12,9 +12,9 @@ English, Dutch and Spanish; benchmarks/texts_scripts, texts_scripts_2 and texts_
 other scripts than Latin, written after the vocabularies; benchmarks/texts_departments has texts of 19
 languages as departments write them, written before any rule was looked at; benchmarks/texts_wards has
 texts of wards and clinics in twelve languages, and benchmarks/texts_reports_2 reports with scores and
-abbreviations in fifteen, both written before any of them was cleaned. Lower-case words
-are those of at least four letters. --half divides the texts by their digest: rules are written with one
-half and reported on the other.
+abbreviations in fifteen, both written before any of them was cleaned; benchmarks/texts_letters, letters
+and descriptions of series in 25 languages, as well. Lower-case words are those of at least four letters. --half
+divides the texts by their digest: rules are written with one half and reported on the other.
 """
 
 from __future__ import annotations
