@@ -11,10 +11,10 @@ wards, beds, rooms, weekdays and accreditation numbers; benchmarks/texts_reports
 English, Dutch and Spanish; benchmarks/texts_scripts, texts_scripts_2 and texts_scripts_3 have texts in
 other scripts than Latin, written after the vocabularies; benchmarks/texts_departments has texts of 19
 languages as departments write them, written before any rule was looked at; benchmarks/texts_wards has
-texts of wards and clinics in twelve languages, and benchmarks/texts_reports_2 reports with scores and
-abbreviations in fifteen, both written before any of them was cleaned. Lower-case words
-are those of at least four letters. --half divides the texts by their digest: rules are written with one
-half and reported on the other.
+texts of wards and clinics in twelve languages, benchmarks/texts_reports_2 reports with scores and
+abbreviations in fifteen, and benchmarks/texts_letters letters and descriptions of series in 25, all written
+before any of them was cleaned. Lower-case words are those of at least four letters. --half divides the texts
+by their digest: rules are written with one half and reported on the other.
 """
 
 from __future__ import annotations

@@ -60,6 +60,12 @@ def open_words() -> WordBlock:
 
 
 @cache
+def corpus_words() -> WordBlock:
+    """Return words that web texts of fifteen languages have without a capital, and no list as a name."""
+    return WordBlock((files(__package__) / "vocabulary_corpus.txt").read_bytes())
+
+
+@cache
 def clinical_words() -> WordBlock:
     """Return words of open clinical terminologies that are in no list of names; folded."""
     return WordBlock((files(__package__) / "vocabulary_clinical.txt").read_bytes())
@@ -92,7 +98,7 @@ def small_words() -> frozenset[str]:
 @cache
 def common_words() -> frozenset[str]:
     """Return frequent words of open word lists that are also names, and kept where they have no capital."""
-    return frozenset(_read("vocabulary_common.txt").split())
+    return frozenset((_read("vocabulary_common.txt") + _read("vocabulary_corpus_common.txt")).split())
 
 
 @cache

@@ -46,7 +46,7 @@ ADDRESSES: tuple[re.Pattern[str], ...] = tuple(
         # Calle Mayor 5, 28013 Madrid; via Roma 1; Rua do Ouro, 12; ul. Długa 5
         rf"(?<![\w])(?i:calle|c/|cl\.|avda\.?|avenida|av\.|plaza|pza\.?|paseo|pº|camino|carretera|ctra\.?|ronda|travesía|via|v\.le|viale|piazza|p\.za|piazzale|"
         rf"corso|c\.so|largo|vicolo|lungomare|contrada|strada|rua|r\.|travessa|praça|estrada|alameda|ul\.?|ulica|ulicy|ulice|náměstí|nám\.|třída|tř\.|nábřeží|al\.|aleja|aleje|alei|pl\.|os\.|osiedle|plac)"
-        rf"\s{{0,2}}{_JOIN}{{0,3}}(?:\d{{1,2}}\s)?{_NAME}(?:\s{_JOIN}{{0,2}}{_NAME}){{0,4}},?\s{{1,2}}(?:n[º°o.]{{0,2}}\s?)?{_NUMBER}{_AFTER}(?:\sm\.\s?\d{{1,4}}|,?\s\d{{1,2}}\.?[ºª]\s?(?:[A-Z]|[Ee]sq\.?|[Dd]to\.?|[Ii]zq\.?|[Dd]cha\.?)(?![^\W_]))?{_TOWN}(?:\s\([A-Z]{{2}}\))?",
+        rf"\s{{0,2}}{_JOIN}{{0,3}}(?:\d{{1,2}}\s)?{_NAME}(?:\s{_JOIN}{{0,2}}{_NAME}){{0,4}},?\s{{1,2}}(?:n[º°o.]{{0,2}}\s?)?{_NUMBER}{_AFTER}(?:\sm\.\s?\d{{1,4}}|,?\s\d{{1,2}}\.?[ºª]\s?(?:[A-Z]|[Ee]sq\.?|[Dd]to\.?|[Ii]zq(?:da|uierda)?\.?|[Ii]zda\.?|[Dd]cha\.?|[Dd]erecha|[Ii]nt(?:erior)?\.?|[Ee]xt(?:erior)?\.?|[Dd]ireito|[Ee]squerdo)(?![^\W_]))?{_TOWN}(?:\s\([A-Z]{{2}}\))?",
         # Ihlamur Sokak No: 12 D 3, Gül Mah. 3. Sok. 12/4
         rf"(?<![\w])(?:{_NAME}\s{{1,2}}){{1,3}}(?:(?:\d{{1,5}}\.\s)?(?i:sokağı|sokak|sok\.?|sk\.?|caddesi|cadde|cad\.?|cd\.?|bulvarı|blv\.?|mahallesi|mah\.?))(?:\s\d{{1,5}}\.\s(?i:sok|cad|sokak|cadde)\b\.?)?"
         rf"(?:\s(?i:no)\s?[.:]?)?\s?\d{{1,5}}(?:[/-]\d{{1,4}})?(?:\s(?i:d|daire|kat|k)[.:]?\s?\d{{1,3}})*{_TOWN}",

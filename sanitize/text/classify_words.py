@@ -138,7 +138,9 @@ def _namelike(reading: TokenizedText, place: int, *, first: bool) -> bool:
     if len(word.text) == 1 and word.text.isalpha():
         stop = reading.text[word.end : word.end + 1] == "."
         return word.text.isupper() and (stop or _is_initial(reading, place))
-    return first and word.kind is WordKind.SAFE and word.titled and not reading.capitals
+    # "Frau Kollegin": who is addressed so is called by no name.
+    colleague = word.folded in cues()["colleague"]
+    return first and word.kind is WordKind.SAFE and word.titled and not reading.capitals and not colleague
 
 
 def _is_initial(reading: TokenizedText, place: int) -> bool:
@@ -432,7 +434,9 @@ def _initials(reading: TokenizedText) -> None:
         if len(word.text) == 1 and word.text.isupper():
             stop = reading.text[word.end : word.end + 1] == "."
             left, right = (reading.cut.get(other) in _BY_NAME for other in (place - 1, place + 1))
-            if (stop and (left or right)) or (left and right):
+            # "OSULLIVAN^K": in a PN value, the given name follows the caret.
+            given = place > 0 and reading.gap(place - 1) == "^" and left
+            if (stop and (left or right)) or (left and right) or given:
                 reading.cut[place] = "initial"
 
 

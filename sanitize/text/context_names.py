@@ -225,6 +225,8 @@ def _of_places() -> list[re.Pattern[str]]:
         for pattern in (
             rf"(?<![^\W_])(?<!gamma )(?<!gamma-)(?<!node )(?<!nodes )(?<!klieren )(?<!lymphknoten )(?P<cut>(?:{place}|[^\W\d_]{{2,20}}(?:station|zimmer|saal|zaal))\.?"
             rf"(?:[ .:#-]{{0,3}}(?:{number})(?![^\W_]))?[ .:#-]{{0,3}}(?-i:{_PLACE_NUMBER}))",
+            # Hungarian has the number first: "3. kórterem".
+            r"(?<![^\W_])(?P<cut>\d{1,4}\.?(?:[/-]\w{1,3})?\.?[ ](?:sz(?:ámú|\.)?[ ])?(?:kórterem|szoba|ágy|emelet|osztály)[^\W\d_]{0,5})(?![^\W_])",
             # "Afd. C5": a ward, no vertebra.
             rf"(?<![^\W_])(?P<cut>(?:{ward})\.?[ :-]{{1,2}}(?-i:[A-Z]-?\d{{1,3}}[A-Z]?))(?![\w%])",
             r"(?<![^\W_])(?P<cut>(?-i:Rm)\.?[ ]?\d{1,4}[A-Za-z]?)(?![\w]|[.,]\d)",

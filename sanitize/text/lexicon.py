@@ -61,6 +61,8 @@ def word_kind(word: str) -> WordKind:
     if _GRADE.fullmatch(word):
         return WordKind.TERM
     known = folded in vocabulary.clinical_words() or _is_spelt(folded) or _is_shaped(folded)
+    known = known or (is_in_corpus(folded) and word in (word.lower(), word.upper()))
+    known = known or (word.isupper() and is_in_corpus(_lower_turkish(word)))
     return WordKind.SAFE if known else kind
 
 
@@ -76,6 +78,7 @@ def is_guessed(word: str) -> bool:
     if _is_acronym(word, folded):
         return False
     listed = folded in vocabulary.clinical_words() or any(folded in words for words in _ordinary())
+    listed = listed or is_in_corpus(folded) or is_in_corpus(_lower_turkish(word))
     return not listed and not is_composed(folded)
 
 
@@ -143,6 +146,17 @@ def _is_shaped(folded: str) -> bool:
     return sure and resembles_no_name(folded) and folded not in vocabulary.eponyms()
 
 
+def is_in_corpus(folded: str) -> bool:
+    """Return whether web texts have a word without a capital: one with a capital may be a rare name."""
+    named = folded in vocabulary.cues()["made of parts"] or folded in vocabulary.eponyms()
+    return not named and folded in vocabulary.corpus_words()
+
+
+def _lower_turkish(word: str) -> str:
+    """Return a word in lower case as Turkish has it: the letter I without a dot."""
+    return vocabulary.fold(word.replace("I", "ı"))
+
+
 @cache
 def _ordinary() -> tuple[frozenset[str] | vocabulary.WordBlock, ...]:
     cues = vocabulary.cues()
@@ -176,8 +190,9 @@ def is_word(folded: str) -> bool:
 
 
 def is_only_in_use(folded: str) -> bool:
-    """Return whether a folded word is in no other list than that of words in use."""
-    return folded in vocabulary.open_words() and all(folded not in words for words in _ordinary()[:-1])
+    """Return whether a folded word is in no other list than those of words in use."""
+    used = folded in vocabulary.open_words() or is_in_corpus(folded)
+    return used and all(folded not in words for words in _ordinary()[:-1])
 
 
 def is_only_ordinary(folded: str) -> bool:

@@ -18,6 +18,7 @@ _SHORTEST_COMPOUND = 9
 _SHORTEST_PART = 4
 _LONGEST = 48
 _LONGEST_STEM = 14
+_SHORTEST_INFLECTED = 6
 _MOST_PARTS = 3
 _SHORTEST_DERIVED = 9
 _SHORTEST_VERBAL = 6
@@ -110,6 +111,10 @@ def _is_classical(word: str) -> bool:
     return False
 
 
+def _is_in_web_texts(word: str) -> bool:
+    return len(word) >= _SHORTEST_INFLECTED and word in vocabulary.corpus_words()
+
+
 def _is_compound(word: str) -> bool:
     """Return whether a word is a compound of two or three words, one of them clinical."""
     clinical, ordinary = vocabulary.compounding(), vocabulary.ordinary_parts()
@@ -121,7 +126,11 @@ def _is_compound(word: str) -> bool:
         if (
             count
             and len(rest) >= _SHORTEST_PART
-            and (rest in clinical or is_cognate(rest) or (sure and rest in ordinary))
+            and (
+                rest in clinical
+                or is_cognate(rest)
+                or (sure and (rest in ordinary or _is_in_web_texts(rest)))
+            )
         ):
             return True
         if count == _MOST_PARTS - 1:

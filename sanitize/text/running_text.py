@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from medsanitize.policies.tables.vocabulary import common_words, cues
-from medsanitize.sanitize.text.lexicon import WordKind
+from medsanitize.sanitize.text.lexicon import WordKind, is_in_corpus
 from medsanitize.sanitize.text.scripts.characters import has_script
 from medsanitize.sanitize.text.tokens import TokenizedText, Word
 from medsanitize.sanitize.text.word_shape import Place, resembles_word
@@ -62,7 +62,7 @@ def is_written_as_word(reading: TokenizedText, place: int) -> bool:
     if mentioned or not word.titled or reading.titles:
         return False
     if _starts_sentence(reading, place):
-        return resembles_word(word.folded, Place.SENTENCE)
+        return resembles_word(word.folded, Place.SENTENCE) or is_in_corpus(word.folded)
     if not is_german(reading):
         return False
     # "van der Berg" is a name.

@@ -17,7 +17,15 @@ _MONTHS = (
     "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika listopada grudnia "
     "styczeń luty marzec kwiecień czerwiec lipiec sierpień wrzesień październik listopad grudzień "
     "marts oktober tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta "
-    "lokakuuta marraskuuta joulukuuta ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık"
+    "lokakuuta marraskuuta joulukuuta ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık "
+    "leden ledna lednu únor února únoru březen března březnu duben dubna dubnu květen května květnu červen června červnu červenec července "
+    "červenci srpen srpna srpnu září říjen října říjnu listopad listopadu prosinec prosince prosinci "
+    "január januári februári február március márciusi április áprilisi május májusi június júniusi július júliusi augusztus augusztusi szeptember "
+    "szeptemberi október októberi november novemberi december decemberi "
+    "ianuarie februarie martie aprilie iunie iulie septembrie octombrie noiembrie decembrie "
+    "tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu marraskuu joulukuu tammikuun helmikuun maaliskuun "
+    "huhtikuun toukokuun kesäkuun heinäkuun elokuun syyskuun lokakuun marraskuun joulukuun tammikuussa helmikuussa maaliskuussa huhtikuussa "
+    "toukokuussa kesäkuussa heinäkuussa elokuussa syyskuussa lokakuussa marraskuussa joulukuussa desember"
 ).split()
 _SHORT = (
     "jan feb mar apr may jun jul aug sept sep oct nov dec jän mrz mär okt dez janv févr fév avr juil ene abr ago dic gen "
@@ -38,7 +46,9 @@ _WEEKDAYS = "|".join(
             "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag "
             "poniedziałek poniedziałku wtorek wtorku środa środę środy czwartek czwartku piątek piątku sobota sobotę soboty niedziela niedzielę niedzieli "
             "måndag måndagen tisdag tisdagen onsdag onsdagen torsdag torsdagen fredag fredagen lördag lördagen söndag söndagen "
-            "mandag tirsdag lørdag søndag pazartesi çarşamba perşembe cumartesi pondělí úterý středa středu čtvrtek pátek neděle neděli"
+            "mandag tirsdag lørdag søndag pazartesi çarşamba perşembe cumartesi pondělí úterý středa středu čtvrtek pátek neděle neděli "
+            "hétfő hétfőn kedd kedden szerda szerdán csütörtök csütörtökön péntek pénteken szombat szombaton vasárnap marți miercuri joi vineri sâmbătă duminică "
+            "maanantai maanantaina tiistai tiistaina keskiviikko keskiviikkona torstai torstaina perjantai perjantaina lauantai lauantaina sunnuntai sunnuntaina"
         ).split(),
         key=lambda word: (-len(word), word),
     )
@@ -76,6 +86,12 @@ _EVENT = (
     r"|oggi|ieri|ricoverat[oa]|dimess[oa]|operat[oa]|visita|hoje|ontem|internad[oa]|alta em|consulta em|vandaag|gisteren|opgenomen|ontslagen|geopereerd|afspraak"
     r"|dziś|dzisiaj|wczoraj|przyjęt[ya]|wypisan[ya]|operowan[ya]|wizyta|idag|igår|inskriven|utskriven|opererad|besök)"
 )
+# When a sample arrived; "received 2.5 ml" has a unit.
+_RECEIPT = (
+    r"(?:received|rec['’]?d|collected|eingang|eingegangen|erhalten|entnommen|reçue?s?|prélevée?|recibid[oa]|recibimos|recogid[oa]|pervenut[oaie]|ricevut[oaie]"
+    r"|recebid[oa]|colhid[oa]|entrada|ontvangen|afgenomen|otrzyman[oya]|dostarczon[oya]|pobran[oya]|przyjęto|inkom(?:men|met)?|mottag(?:en|et)|modtaget|mottatt"
+    r"|přijat[oa]|přijetí|odebrán[oa]|érkezett|beérkezett|primit[ăa]?|recoltat[ăa]?|saapunut|otettu|geliş|alındı|kabul)"
+)
 _CUE = (
     r"(?:dob|d\.o\.b|born|birth(?:date|day)?|bday|dated?|since|geb(?:oren)?|geb\.?datum|geburtsdatum|geburtstag|datum|am|vom"
     r"|n[ée]e?|naissance|ddn|nacid[oa]|nacimiento|fecha|fnac|nat[oa]|nascita|data|nascid[oa]|nascimento|dn|le|du|il|del"
@@ -108,6 +124,8 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         rf"(?<![\w/-])(?<!\d[.,])(?P<cut>{_DAY}[./-](?-i:{_ROMAN})[./-]\d{{2}})(?![\w/]|[.,-]\d)",
         # admitted 5/12, heute 14.5., hier 3/5; 12th inst.
         rf"(?<![^\W_]){_EVENT}[\s:,(]{{1,3}}(?P<cut>(?:{_DAY}/(?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])/{_DAY}|{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.)(?:\d{{2,4}})?)(?![\w/]|[.,]\d)"
+        + _UNIT,
+        rf"(?<![^\W_]){_RECEIPT}[\s:,(]{{1,3}}(?:(?:on|am|den|dne|le|el|il|em|op|dnia|w dniu|la)\s)?(?P<cut>\d{{1,2}}[./]\s?\d{{1,2}}\.?(?:\d{{2,4}})?)(?![\w/]|[.,]\d)"
         + _UNIT,
         rf"(?<![^\W_])(?:mo|di|mi|do|fr|sa|so|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)[.,]{{1,2}}\s?(?P<cut>{_DAY}\.\s?(?:0?[1-9]|1[0-2])\.?)(?![\w/]|[.,]\d)"
         + _UNIT,
@@ -153,10 +171,10 @@ DATES: tuple[re.Pattern[str], ...] = tuple(
         rf"(?<![^\W_])(?:op|sinds|vanaf|tot)\s(?P<cut>de\s{_DAY}(?:ste|de|e))" + _ENDS,
         rf"(?<!\w)(?<!\d[.,])(?P<cut>{_DAY}-?e?go)" + _ENDS,
         rf"(?<![^\W_])(?P<cut>den\s{_DAY}(?::[ea])?)" + _ENDS,
-        # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr
+        # times of day: 14:32, 14h30, 2 pm, 14.32 Uhr; "bei 3 Uhr" is a place on a circle
         r"(?<!\d)(?<!\d[.,:])(?P<cut>(?:[01]?\d|2[0-3])[:h][0-5]\d(?:[:.][0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?|\s?uhr\b)?)(?![\d:])(?!\s?(?:min|sec|delay)\b)",
         r"(?<!\w)(?<!\d[.,])(?P<cut>(?:0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\s?[ap]\.?m)(?![^\W_])(?!\s?(?:view|spot))\.?",
-        r"(?<!\w)(?<!\d[.,])(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz|uur|hod\b\.?)(?:\s[0-5]\d(?!\d))?)(?![^\W_])",
+        r"(?<!\w)(?<!\d[.,])(?!(?:(?<=bei )|(?<=zwischen )|(?<=auf ))\d{1,2} uhr)(?P<cut>(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?\s?(?:uhr|heures|o'clock|godz|uur|hod\b\.?)(?:\s[0-5]\d(?!\d))?)(?![^\W_])",
         r"(?<!\w)(?<!\d[.,])(?P<cut>(?:[01]?\d|2[0-3])(?:\sh\s[0-5]\d|[.:][0-5]\d\s?h|[0-5]\d\s?h(?:rs)?))(?![^\W_])(?!/)",
         r"(?<![^\W_])(?:um|alle|ore|om|godz|kl|klokken|klockan|saat|a\slas|à|às|gegen|vers|ab)[.:]?\s(?P<cut>(?:[01]\d|2[0-3])[.:h][0-5]\d)(?![\w.,]*\d)"
         + _UNIT,

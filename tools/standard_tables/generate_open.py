@@ -114,7 +114,7 @@ def ordinary_parts(lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
     from medsanitize.tools.standard_tables.generate_cognates import clinical_cognates
     from medsanitize.tools.standard_tables.generate_plain import COMPOUNDING, SHORTEST_PART, name_ends
 
-    for language in COMPOUNDING:
+    for language in sorted({*COMPOUNDING} & {*COGNATE_LANGUAGES}):
         for word in sorted({*lists.get(language, ()), *clinical_cognates(language)}):
             sized = SHORTEST_PART <= len(word) <= LONGEST_PART
             if sized and use(word, language) >= LEAST_PART and word not in name_ends() and may_stay(word):

@@ -21,14 +21,22 @@ from pathlib import Path
 from medsanitize.policies.tables.vocabulary import fold, words
 from medsanitize.tools.standard_tables.generate_vocabulary import keep_words, name_words, stop_words
 from medsanitize.tools.standard_tables.inflection import ENDINGS, LONGEST_CUT, related
-from medsanitize.tools.standard_tables.word_checks import is_frequent, may_stay, name_list, other_names
+from medsanitize.tools.standard_tables.word_checks import (
+    is_frequent,
+    may_stay,
+    name_list,
+    other_names,
+    ranked_names,
+)
 
 TABLES = Path(__file__).parents[2] / "policies" / "tables"
 SHORT = 3
 """Manually listed words of up to this length are kept even if they are names."""
 SHORTEST_PART = 5
-COMPOUNDING = ("da", "de", "nl", "sv")
+COMPOUNDING = ("da", "de", "fi", "hu", "nb", "nl", "sv")
 """Languages that write compounds as one word."""
+UNREAD = ("fi", "hu", "nb", "ro")
+"""Languages whose forms nobody read: those that are frequent names in any country are left out."""
 WIDE = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae", "œ": "oe"})
 PLAIN = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "ı": "i", "đ": "d"})
 
@@ -41,9 +49,14 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     typed = {language: listed(language) for language in sorted(ENDINGS)}
     found = set().union(*typed.values())
+    unread: set[str] = set()
     for language, ordinary in typed.items():
         forms = frozenset(inflected(ordinary, language))
-        found.update(forms, regular(ordinary | forms, language))
+        if language in UNREAD:
+            unread.update(forms)
+        else:
+            found.update(forms, regular(ordinary | forms, language))
+    found.update(form for form in unread - found if not is_ranked(form))
     names, kept, stopped = name_words(), keep_words() | plain_keep(), stop_words()
     listed_by_hand = frozenset().union(*typed.values())
     doubtful = {
@@ -55,12 +68,21 @@ def main(argv: list[str] | None = None) -> None:
     # Generated forms that are rare surnames: unlike listed words, they were not checked by a person.
     rare = {word for word in found - listed_by_hand - kept if word in other_names() and not is_frequent(word)}
     bare = {form for word in found - doubtful - rare for form in unaccented(word) if may_stay(form)}
+    spelt = {
+        form for word in unread | set().union(*(typed[name] for name in UNREAD)) for form in unaccented(word)
+    }
+    bare -= {form for form in spelt - found if form in ranked_names()}
     plain = {word for word in (found | bare) - doubtful - rare - words() if word.isalpha() and len(word) > 1}
     _write(options.out / "vocabulary_plain.txt", plain)
     _write(options.out / "vocabulary_parts.txt", set(parts(typed, names)))
     _write(options.out / "vocabulary_doubtful.txt", doubtful & listed_by_hand)
     if options.collisions:
         print(" ".join(sorted(doubtful & listed_by_hand)))
+
+
+def is_ranked(word: str) -> bool:
+    """Whether a word, or its spelling without accents, is a frequent name in a country."""
+    return any(form in ranked_names() for form in (word, *unaccented(word)))
 
 
 def unaccented(word: str) -> Iterator[str]:

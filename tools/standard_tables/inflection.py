@@ -32,6 +32,13 @@ ENDINGS = {
     "cs": "a u y e i o ou ě í é á ý ů ům ám ech ích ách emi ami em ím ém ého ému ými ých ší ejší ost osti ostí ní ného nému ním nými ných "
     "ová ové ový ového ovou ově al ala alo ali el ela elo eli en ena eno eny án ána áno ány it at ět ovat uje ují ován ována ováno nost "
     "nosti ce ci cí k ka ky ku kem kou ek",
+    "nb": "a en et er ene ens ets n t r ede te de ende else elser elsen elsene ing inger ingen ingene isk iske lig lige ligt het heter ere est este",
+    "hu": "a e i á é ok ek ök ak k t ot et öt at ban ben ba be ból ből ra re ról ről n on en ön nál nél tól től hoz hez höz val vel ig nak nek ért ja je "
+    "jai jei ai ei uk ük juk jük os es ös as s ú ű ús ott ett ött tt ik nak nek va ve ás és ása ése ását ését ni ható hető abb ebb talan telen ság ség an en ul ül",
+    "ro": "a ă e i u l ul le lui ilor lor ii ile uri urile urilor elor eles ele ei ea ele at ată ate ați it ită ite iți ut ută ute uți ant antă ante anți "
+    "ic ică ice ici al ală ale ali ar ară are ari os oasă oase oși ez ează ind ând are ere ire area erea irea ții ție ția iune iuni",
+    "fi": "a ä n t i in en ia iä ja jä ta tä tta ttä ssa ssä sta stä lla llä lta ltä lle na nä ksi issa issä ista istä illa illä ilta iltä ille ien iin ihin oin "
+    "ina inä iksi inen ista istä isen isessa isessä iset isia isiä us ys uksen yksen ukset ykset uksia yksiä ut yt nut nyt tu ty ttu tty tuu tyy ee ii oo aa ää vat vät va vä maan mään mista mistä minen miseen misen",
     "tr": "ı i u ü sı si su sü nın nin nun nün ın in un ün da de ta te dan den tan ten nda nde ndan nden a e ya ye na ne lar ler ları leri "
     "larda lerde lardan lerden ların lerin lı li lu lü sız siz suz süz lık lik luk lük dır dir dur dür tır tir mış miş muş müş dı di du dü "
     "tı ti ıyor iyor uyor üyor lan len ması mesi ma me mak mek makta mekte ar er ır ir ur ür la le yla yle ca ce",

