@@ -40,7 +40,7 @@ def dotted_codes(picture: Picture) -> Iterator[Area]:
         if int((contrast >= _CONTRAST).sum()) < _FEWEST * _SMALLEST:
             continue
         # Dots may touch: only their middles stand apart.
-        most = cv2.max(cv2.dilate(contrast, window), _CONTRAST).astype(np.float32)
+        most = np.maximum(cv2.dilate(contrast, window), _CONTRAST).astype(np.float32)
         ink = np.asarray(contrast >= _MIDDLE * most)
         for dots in _groups(_dots(ink), picture.shape):
             if _is_code(dots):

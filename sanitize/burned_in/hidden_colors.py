@@ -113,8 +113,9 @@ def _areas_of(dense: NDArray[np.bool_]) -> tuple[Area, ...]:
 
     rows, columns = dense.shape
     padded = np.pad(dense, ((0, -rows % _BLOCK), (0, -columns % _BLOCK)))
-    blocks = padded.reshape(padded.shape[0] // _BLOCK, _BLOCK, -1, _BLOCK).any(axis=(1, 3))
-    marked = cv2.dilate(blocks.astype(np.uint8), np.ones((3, 3), np.uint8))
+    squares = padded.reshape(padded.shape[0] // _BLOCK, _BLOCK, -1, _BLOCK)
+    blocks = np.asarray(squares.any(axis=(1, 3)), np.uint8)
+    marked = cv2.dilate(blocks, np.ones((3, 3), np.uint8))
     _, _, stats, _ = cv2.connectedComponentsWithStats(marked, connectivity=8)
     boxes = (
         (_BLOCK * x, _BLOCK * y, min(columns, _BLOCK * (x + width)), min(rows, _BLOCK * (y + height)))

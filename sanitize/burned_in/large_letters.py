@@ -75,12 +75,22 @@ def _areas_at(
         for box in harmless
         if is_read(smaller := _smaller(box, reduced), shown) or (_is_word(box) and is_read(box, whole))
     ]
-    lines = [line for line in unread_lines(small, chances, acquitted) if line.size >= _LEAST]
+    lines = [
+        line
+        for line in unread_lines(small, chances, acquitted)
+        if line.size >= _LEAST and not (reduced < max(_REDUCED) and _crosses(line, small.shape[1]))
+    ]
     rows, columns = values.shape
     known = mask_of(blanked if lines else (), (rows, columns))
     for line in lines:
         for left, top, right, bottom in _areas(line, values, known, small.shape, reduced):
             yield left * reduced, top * reduced, min(columns, right * reduced), min(rows, bottom * reduced)
+
+
+def _crosses(line: StrokeLine, columns: int) -> bool:
+    """Whether a line reaches both sides of the frame, as the slices in a row of a mosaic do."""
+    left, right = min(one[0] for one in line.letters), max(one[2] for one in line.letters)
+    return left < line.size / 2 and columns - right < line.size / 2
 
 
 def _is_word(box: TextBox) -> bool:

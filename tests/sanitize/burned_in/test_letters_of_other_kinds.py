@@ -162,3 +162,12 @@ def test_large_letters_over_clutter_are_found() -> None:
     areas = large_unread_areas(values, text_chances(values), ())
 
     assert covers(areas, mask)
+
+
+def test_a_row_of_slices_across_a_mosaic_is_no_line_of_large_letters() -> None:
+    y, x = np.mgrid[:384, :384]
+    texture = np.random.default_rng(1).normal(0, 6, (384, 384))
+    slices = np.hypot((y % 64 - 32) / 26, (x % 64 - 32) / 22) < 1
+    values = np.where(slices, 110 + texture, 4).astype(np.float32)
+
+    assert large_unread_areas(values, text_chances(values), ()) == ()
