@@ -302,7 +302,7 @@ def test_a_site_compares_epsilon_with_its_own_ceiling(federation: Federation) ->
     ("more", "why"),
     [
         ("privacy: {epsilon: 3}\n", "for classifiers under secure"),
-        ("classes: {column: finding, names: [a, b]}\n", "no other job does"),
+        ("classes: {column: finding, names: [a, b]}\n", "no other training does"),
     ],
 )
 def test_keys_of_another_model_are_refused(more: str, why: str, federation: Federation) -> None:
