@@ -51,7 +51,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "export": ("release", "Export a release for other programs: the objects with what their headers say."),
     "federation": (
         "federation",
-        "Train or calibrate models with other hospitals, who see neither images nor statistics of each other.",
+        "Train or calibrate models with other hospitals, who see neither images nor statistics of each"
+        " other.",
     ),
     "identities": ("identities", "Decide which patient IDs are one person."),
     "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
