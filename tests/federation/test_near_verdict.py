@@ -35,14 +35,15 @@ def bound(miss: float = 0.04, matches: int = 0, strangers: int = 50_000, left_ou
         ("count", 0, (bound(), bound(0.3)), "inconclusive", 2),
         ("count", 0, (bound(), bound(left_out=1)), "inconclusive", 0),
         ("count", 0, (bound(), bound(1.0)), "inconclusive", None),
-        # No strangers match: half of all pairs lie across, so that chance gives 8 in 0.4 % of comparisons.
-        ("count", 8, (bound(), bound()), "overlapping", 10),
+        # No strangers match: half of all pairs lie across, so that chance gives 10 in 0.1 % of comparisons.
+        ("count", 10, (bound(), bound()), "overlapping", 12),
+        ("count", 8, (bound(), bound()), "inconclusive", 10),
         ("count", 3, (bound(), bound()), "inconclusive", 4),
-        ("count", 8, (bound(matches=5), bound(matches=5)), "inconclusive", 10),
+        ("count", 10, (bound(matches=5), bound(matches=5)), "inconclusive", 12),
         # One bit tells that somebody matches, not how many.
         ("bit", 1, (bound(), bound()), "inconclusive", None),
         ("bit", 1, (bound(strangers=10**8), bound()), "overlapping", None),
-        ("patients", 8, (bound(), bound()), "overlapping", 10),
+        ("patients", 10, (bound(), bound()), "overlapping", 12),
     ],
 )
 def test_verdict(
