@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from medsanitize.api.policy import load_policy
     from medsanitize.api.release import Release
     from medsanitize.api.release_key import ReleaseKey, keygen
+    from medsanitize.api.status import status
     from medsanitize.errors import (
         EnvironmentFailure,
         IntegrityError,
@@ -53,6 +54,7 @@ __all__ = [
     "plan",
     "propose_words",
     "run",
+    "status",
     "verify",
 ]
 
@@ -62,6 +64,7 @@ _MODULES: Final = {
     "api.policy": ("load_policy",),
     "api.release": ("Release",),
     "api.release_key": ("ReleaseKey", "keygen"),
+    "api.status": ("status",),
     "errors": (
         *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),
         *("MedsanitizeError", "PolicyError", "UsageError"),

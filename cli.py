@@ -32,6 +32,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "run",
         "Create a small synthetic hospital export with planted identifiers in FOLDER, and release it.",
     ),
+    "desk": (
+        "desk",
+        "Open the web application: from an export to an approved release, in a browser.",
+    ),
     "doctor": (
         "doctor",
         "Show versions, extras, models, resources and folders, and the connections that POLICY makes.",
@@ -77,6 +81,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run", "De-identify the inputs of a policy and publish them as a release, or report why not."),
     "schema": ("policy", "Print the JSON Schema of policies, for editors."),
     "send": ("send", "Verify a release and send its DICOM objects to a PACS."),
+    "status": ("policy", "Show how far the release of a policy is, and the next step."),
     "synthesize": (
         "synthesize",
         "Generate synthetic images that match no training patient, or state what is needed.",

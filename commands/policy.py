@@ -67,6 +67,28 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
     return 0
 
 
+@command("status", "medsanitize status policy.yaml")
+@click.argument("policy", type=FILE)
+def status(policy: Path, *, as_json: bool, **_: Any) -> int:
+    """Show how far the release of a policy is, and the next step.
+
+    It reads the folders of the policy alone: it needs no key, and a run in progress is not disturbed.
+    """
+    from medsanitize.pipeline.reporting.status import status_of
+    from medsanitize.policies.load import load
+
+    found = status_of(load(policy))
+    lines = [f"{found.name} {found.version}: {found.state.replace('_', ' ')}. {found.reason}".rstrip()]
+    if found.progress is not None:
+        total = "" if found.progress.total is None else f" of {found.progress.total:,}"
+        lines.append(f"Stage {found.progress.stage}: {found.progress.done:,}{total}")
+    if found.outcomes:
+        lines.append(", ".join(f"{count:,} {name}" for name, count in sorted(found.outcomes.items())))
+    lines.append(f"Next: {found.next_step}.")
+    print_result(as_json, {**found.as_json(), "exit_code": 0}, "\n".join(lines))
+    return 0
+
+
 @command("schema", "medsanitize schema > medsanitize.schema.json")
 def schema(*, as_json: bool, **_: Any) -> int:
     """Print the JSON Schema of policies, for editors."""

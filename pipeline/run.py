@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from medsanitize.pipeline.evidence import (
     summary_to_json,
 )
 from medsanitize.pipeline.reporting.exit_report import ExitReport, exit_report_in_state
+from medsanitize.pipeline.reporting.progress_file import recorded_progress
 from medsanitize.pipeline.requeue import release_requeued, requeue
 from medsanitize.pipeline.resume import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
@@ -183,6 +184,8 @@ def run(
         preflight.locked(workspace, shared=options.shard is not None, name=name),
         # Inside the lock: a run that is refused must not overwrite the report of the run that holds it.
         exit_report_in_state(report, workspace, options.shard),
+        # Of a whole run only: the processes of shards each have a part.
+        nullcontext(progress) if options.shard else recorded_progress(workspace, progress) as progress,
         # Outside `translated_errors`, so that the hints of translated OS errors are adapted as well.
         restart_hint(workspace),
         translated_errors(),

@@ -46,6 +46,7 @@ SIGNATURES = {
     "plan": "(policy, *, workers=None, progress=None)",
     "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
+    "status": "(policy)",
     "verify": "(release, *, key=None)",
 }
 VALUES = (

@@ -49,6 +49,16 @@ class Workspace:
         return self._file("sqlite")
 
     @property
+    def progress(self) -> Path:
+        """How far the run is; the file exists while it runs."""
+        return self._file("progress.json")
+
+    @property
+    def inventory(self) -> Path:
+        """Counts of what the inputs contain, without names and values."""
+        return self._file("inventory.json")
+
+    @property
     def pairs(self) -> Path:
         """The table of matched pairs (contains PHI: it links patients across releases)."""
         return self._file("overlap.parquet")
