@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from medsanitize.api.deidentifier import Deidentifier, Result
     from medsanitize.api.jobs import audit, compare, plan, propose_words, run, verify
     from medsanitize.api.policy import load_policy
+    from medsanitize.api.policy_text import POLICY_QUESTIONS, draft_policy, policy_problems, policy_schema
     from medsanitize.api.release import Release
     from medsanitize.api.release_key import ReleaseKey, keygen
     from medsanitize.api.status import status
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "POLICY_QUESTIONS",
     "Deidentifier",
     "EnvironmentFailure",
     "Finding",
@@ -49,9 +51,12 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "draft_policy",
     "keygen",
     "load_policy",
     "plan",
+    "policy_problems",
+    "policy_schema",
     "propose_words",
     "run",
     "status",
@@ -62,6 +67,7 @@ _MODULES: Final = {
     "api.deidentifier": ("Deidentifier", "Result"),
     "api.jobs": ("audit", "compare", "plan", "propose_words", "run", "verify"),
     "api.policy": ("load_policy",),
+    "api.policy_text": ("POLICY_QUESTIONS", "draft_policy", "policy_problems", "policy_schema"),
     "api.release": ("Release",),
     "api.release_key": ("ReleaseKey", "keygen"),
     "api.status": ("status",),

@@ -16,12 +16,24 @@ PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 @click.argument("policy", type=FILE, default=Path("policy.yaml"))
 @click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
 @click.option("--name", default="my-release", show_default=True, help="Name of the release.")
-def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
+@click.option(
+    "--answer",
+    "answers",
+    multiple=True,
+    metavar="QUESTION=CHOICE",
+    help="Answer one of six questions instead of naming a preset: export (a folder), audience, dates,"
+    " burned_in_text, faces, earlier. May be given several times.",
+)
+def init(policy: Path, preset: Any, name: str, answers: tuple[str, ...], *, as_json: bool, **_: Any) -> int:
     """Write a commented policy to start from; an existing file is never overwritten."""
     from medsanitize.errors import UsageError
+    from medsanitize.policies.questions import draft_policy
     from medsanitize.policies.template import policy_template
 
-    text = policy_template(preset, name)
+    if answers:
+        text = draft_policy(dict(one.partition("=")[::2] for one in answers), name=name)
+    else:
+        text = policy_template(preset, name)
     try:
         # Mode "x": an existing policy is never overwritten.
         with policy.open("x", encoding="utf-8") as file:

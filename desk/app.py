@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Final
 
 from medsanitize import MedsanitizeError, PolicyError
-from medsanitize.desk import projects
+from medsanitize.desk import new_release, projects
 from medsanitize.desk.desk import Desk
 from medsanitize.desk.guard import COOKIE, form_of
 from medsanitize.desk.pages import page
@@ -34,6 +34,7 @@ def desk_app(roots: Roots, sessions: Sessions) -> Starlette:
             Route("/leave", _leave, methods=["POST"]),
             Route("/assets/{name:path}", _asset),
             *projects.ROUTES,
+            *new_release.ROUTES,
         ],
         exception_handlers={
             MedsanitizeError: _refused,

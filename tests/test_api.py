@@ -41,15 +41,19 @@ SIGNATURES = {
         "(*datasets, labels=None, columns=None, models=(), verifiers=(), calibration=None, target=None,"
         " output=None, workers=None, progress=None)"
     ),
+    "draft_policy": "(answers, *, name='my-release', version='1.0')",
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
     "plan": "(policy, *, workers=None, progress=None)",
+    "policy_problems": "(text, *, base)",
+    "policy_schema": "()",
     "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
     "status": "(policy)",
     "verify": "(release, *, key=None)",
 }
 VALUES = (
+    "POLICY_QUESTIONS",
     *("EnvironmentFailure", "Finding", "IntegrityError", "KeyMaterialError", "MedsanitizeError", "Outcome"),
     *("Policy", "PolicyError", "Progress", "Result", "UsageError", "__version__"),
 )

@@ -23,7 +23,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "sanitize": ("", "formats", "text", "burned_in", "faces", "dicom", "raster", "wsi"),
     "desk": (
         *("words", "roots", "sessions", "guard", "pages", "find_policies", "desk"),
-        *("projects", "app", "server"),
+        *("files", "projects", "new_release", "app", "server"),
     ),
     "verifiers": ("html", "leaks", "validity", "reid"),
     "verifiers.reid": (
