@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.offline import keep_offline
 
 if TYPE_CHECKING:
+    from medsanitize.api.attributes import attribute_rules
     from medsanitize.api.deidentifier import Deidentifier, Result
+    from medsanitize.api.inventory import inventory, stored_inventory
     from medsanitize.api.jobs import audit, compare, plan, propose_words, run, verify
     from medsanitize.api.policy import load_policy
     from medsanitize.api.policy_text import POLICY_QUESTIONS, draft_policy, policy_problems, policy_schema
+    from medsanitize.api.preview import Previewer
     from medsanitize.api.release import Release
     from medsanitize.api.release_key import ReleaseKey, keygen
-    from medsanitize.api.status import status
+    from medsanitize.api.status import status, stop
     from medsanitize.errors import (
         EnvironmentFailure,
         IntegrityError,
@@ -43,15 +46,18 @@ __all__ = [
     "Outcome",
     "Policy",
     "PolicyError",
+    "Previewer",
     "Progress",
     "Release",
     "ReleaseKey",
     "Result",
     "UsageError",
     "__version__",
+    "attribute_rules",
     "audit",
     "compare",
     "draft_policy",
+    "inventory",
     "keygen",
     "load_policy",
     "plan",
@@ -60,17 +66,22 @@ __all__ = [
     "propose_words",
     "run",
     "status",
+    "stop",
+    "stored_inventory",
     "verify",
 ]
 
 _MODULES: Final = {
+    "api.attributes": ("attribute_rules",),
     "api.deidentifier": ("Deidentifier", "Result"),
+    "api.inventory": ("inventory", "stored_inventory"),
     "api.jobs": ("audit", "compare", "plan", "propose_words", "run", "verify"),
     "api.policy": ("load_policy",),
     "api.policy_text": ("POLICY_QUESTIONS", "draft_policy", "policy_problems", "policy_schema"),
+    "api.preview": ("Previewer",),
     "api.release": ("Release",),
     "api.release_key": ("ReleaseKey", "keygen"),
-    "api.status": ("status",),
+    "api.status": ("status", "stop"),
     "errors": (
         *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),
         *("MedsanitizeError", "PolicyError", "UsageError"),

@@ -20,6 +20,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         " patients.",
     ),
     "attack": ("attack", "Run privacy attacks against a release, models, or schemes that share embeddings."),
+    "attributes": (
+        "policy",
+        "Show what a policy does with each attribute, and why.",
+    ),
     "audit": (
         "release",
         "Audit a release with an independent reader: search it for identifiers and unexpected data.",
@@ -55,6 +59,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "identities": ("identities", "Decide which patient IDs are one person."),
     "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
     "init": ("policy", "Write a commented policy to start from; an existing file is never overwritten."),
+    "inventory": (
+        "policy",
+        "Count what the inputs of a policy contain: patients, studies, modalities, makers, formats.",
+    ),
     "keygen": (
         "policy",
         "Generate a release key (or a signing key) of mode 0600; an existing file is never overwritten.",
@@ -69,6 +77,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "party": ("party", "Take part in private comparisons with other hospitals."),
     "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
+    "preview": (
+        "run",
+        "Show one object of an export before and after, as a run would change it; nothing is written.",
+    ),
     "registry": (
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",

@@ -1,4 +1,4 @@
-"""How far the release of a policy is: `status`."""
+"""How far the release of a policy is, and stopping its run: `status` and `stop`."""
 
 from __future__ import annotations
 
@@ -40,3 +40,27 @@ def status(policy: PolicySource) -> ReleaseStatus:
     from medsanitize.pipeline.reporting.status import status_of
 
     return status_of(load_policy(policy))
+
+
+def stop(policy: PolicySource) -> bool:
+    """Ask the run of a policy to stop; `run` resumes it.
+
+    Parameters
+    ----------
+    policy : path, mapping or Policy
+        See `load_policy`.
+
+    Returns
+    -------
+    bool
+        Whether a run was at work on this machine; it stops between two objects.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.stop("policy.yaml")  # doctest: +SKIP
+    True
+    """
+    from medsanitize.pipeline.reporting.status import stop_run
+
+    return stop_run(load_policy(policy))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from medsanitize.commands.command import FILE, command, print_result
+from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 
 PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 
@@ -76,6 +76,50 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
         {"valid": True, "policy_digest": digest, "exit_code": 0},
         f"The policy is valid. Digest {digest}",
     )
+    return 0
+
+
+@command("attributes", "medsanitize attributes policy.yaml StudyDescription")
+@click.argument("policy", type=FILE)
+@click.argument("search", nargs=-1)
+def attributes(policy: Path, search: tuple[str, ...], *, as_json: bool, **_: Any) -> int:
+    """Show what a policy does with each attribute, and why; SEARCH are words to look for."""
+    from dataclasses import asdict
+
+    from medsanitize.policies.load import load
+    from medsanitize.sanitize.dicom.attribute_table import attribute_table
+
+    found = attribute_table(load(policy).dicom, " ".join(search))
+    rows = [(one.tag, one.keyword, one.action, one.effect, one.reason) for one in found]
+    facts = {"attributes": [asdict(one) for one in found], "exit_code": 0}
+    print_result(as_json, facts, "\n".join(aligned(rows)) if rows else "No attribute matches.")
+    return 0
+
+
+@command("inventory", "medsanitize inventory policy.yaml")
+@click.argument("policy", type=FILE)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to use; by default one per core.")
+def inventory(policy: Path, workers: int | None, *, as_json: bool, log_json: bool) -> int:
+    """Count what the inputs of a policy contain: patients, studies, modalities, makers, formats.
+
+    The counts are stored in the state folder; nothing else is written, and no key is needed.
+    """
+    from medsanitize.pipeline.engines.forkserver import start_forkserver
+
+    start_forkserver()
+    from medsanitize.pipeline.jobs.count_inputs import count_inputs
+    from medsanitize.policies.load import load
+
+    with long_running(log_json) as (progress, stop):
+        found = count_inputs(load(policy), workers=workers, progress=progress, cancellation=stop)
+    lines = [
+        f"{found.files:,} files ({found.bytes / 1e6:,.1f} MB), {found.objects:,} objects of"
+        f" {found.patients:,} patients in {found.studies:,} studies and {found.series:,} series.",
+        f"A run takes about {max(found.estimate / 60, 1):,.0f} min on this machine.",
+    ]
+    for title, table in found.tables():
+        lines += ["", title, *aligned([("  " + name, f"{count:,}") for name, count in table.items()])]
+    print_result(as_json, {**found.as_json(), "exit_code": 0}, "\n".join(lines))
     return 0
 
 

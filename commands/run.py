@@ -138,6 +138,32 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
     return code
 
 
+@command("preview", "medsanitize preview policy.yaml export/IM0001")
+@POLICY
+@click.argument("file", type=FILE)
+def preview(policy: Path, file: Path, *, as_json: bool, **_: Any) -> int:
+    """Show one object of an export before and after, as a run would change it; nothing is written.
+
+    The output contains PHI.
+    """
+    from medsanitize.api.preview import Previewer
+
+    shown = Previewer(policy)(file)
+    findings = [{"location": one.location, "rule": one.rule} for one in shown.findings]
+    rows = [
+        {"tag": one.tag, "name": one.name, "state": one.state, "before": one.before, "after": one.after}
+        for one in shown.header
+    ]
+    facts = {"outcome": shown.outcome, "kind": shown.kind, "findings": findings, "header": rows}
+    lines = [f"{shown.kind}: {shown.outcome}", *(f"{one.location}: {one.rule}" for one in shown.findings)]
+    marks = {"same": " ", "changed": "~", "removed": "-", "added": "+"}
+    for one in shown.header:
+        values = f"{one.before} -> {one.after}" if one.state == "changed" else one.before or one.after
+        lines.append(f"{marks[one.state]} {'  ' * one.depth}{one.tag} {one.name}: {values}")
+    print_result(as_json, {**facts, "notes": list(shown.notes), "exit_code": 0}, "\n".join(lines))
+    return 0
+
+
 @command("review", "medsanitize review policy.yaml --decisions decisions.json")
 @POLICY
 @click.option("--decisions", type=FILE, metavar="FILE", help="Apply the decisions exported from the page.")

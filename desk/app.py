@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Final
 
 from medsanitize import MedsanitizeError, PolicyError
-from medsanitize.desk import new_release, projects
+from medsanitize.desk import new_release, plan_pages, projects, run_pages
 from medsanitize.desk.desk import Desk
 from medsanitize.desk.guard import COOKIE, form_of
 from medsanitize.desk.pages import page
@@ -35,7 +37,10 @@ def desk_app(roots: Roots, sessions: Sessions) -> Starlette:
             Route("/assets/{name:path}", _asset),
             *projects.ROUTES,
             *new_release.ROUTES,
+            *plan_pages.ROUTES,
+            *run_pages.ROUTES,
         ],
+        lifespan=_closing,
         exception_handlers={
             MedsanitizeError: _refused,
             Exception: _failed,
@@ -45,6 +50,13 @@ def desk_app(roots: Roots, sessions: Sessions) -> Starlette:
     )
     application.state.desk = desk
     return application
+
+
+@asynccontextmanager
+async def _closing(application: Starlette) -> AsyncIterator[None]:
+    """End the worker of previews with the desk; runs go on."""
+    yield
+    application.state.desk.close()
 
 
 async def _enter(request: Request) -> Response:
@@ -61,9 +73,7 @@ async def _enter(request: Request) -> Response:
     if cookie is None:
         status = 200 if request.method == "GET" and "token" not in request.query_params else 403
         by_password = sessions.password is not None
-        return page(
-            request, "enter.html", "Enter", status=status, by_password=by_password, wrong=status == 403
-        )
+        return page(request, "enter.html", "Enter", code=status, by_password=by_password, wrong=status == 403)
     # Not a redirect: a browser does not send a strict cookie along a chain that another program began.
     answer = page(request, "entered.html", "Entered")
     secure = request.url.scheme == "https" or sessions.password is not None
@@ -104,9 +114,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Show what happened and what to do; messages of this package contain no value."""
     problems = error.problems if isinstance(error, PolicyError) else ()
     what, remedy = getattr(error, "what", ""), getattr(error, "remedy", "")
-    return page(
-        request, "error.html", "Not possible", status=409, what=what, remedy=remedy, problems=problems
-    )
+    return page(request, "error.html", "Not possible", code=409, what=what, remedy=remedy, problems=problems)
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
@@ -119,7 +127,7 @@ async def _missing(request: Request, _error: Exception) -> Response:
         request,
         "error.html",
         "Not found",
-        status=404,
+        code=404,
         what="There is no such page",
         remedy="Go back to the projects",
         problems=(),

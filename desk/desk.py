@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medsanitize.desk.previews import Previews
+from medsanitize.desk.processes import Processes
 from medsanitize.desk.roots import Names, Roots
 from medsanitize.desk.sessions import Sessions
 from starlette.requests import Request
@@ -17,6 +19,12 @@ class Desk:
     roots: Roots
     sessions: Sessions
     names: Names = field(default_factory=Names)
+    previews: Previews = field(default_factory=Previews)
+    processes: Processes = field(default_factory=Processes)
+
+    def close(self) -> None:
+        """End what belongs to this process alone; runs that it started go on."""
+        self.previews.close()
 
     def path_of(self, name: str) -> Path:
         """Return the path of an opaque name, if it still is within the roots."""

@@ -31,7 +31,7 @@ def _environment() -> Environment:
     return environment
 
 
-def page(request: Request, template: str, title: str, *, status: int = 200, **facts: Any) -> HTMLResponse:
+def page(request: Request, template: str, title: str, *, code: int = 200, **facts: Any) -> HTMLResponse:
     """Render a page; its title never contains a value.
 
     Parameters
@@ -42,13 +42,13 @@ def page(request: Request, template: str, title: str, *, status: int = 200, **fa
         File in ``templates``.
     title : str
         Title of the page.
-    status : int
-        Status of the answer.
+    code : int
+        HTTP status of the answer.
     **facts
         What the template shows.
     """
     text = _environment().get_template(template).render(title=title, path=request.url.path, **facts)
-    return HTMLResponse(text, status)
+    return HTMLResponse(text, code)
 
 
 def shown_bytes(size: float) -> str:

@@ -25,6 +25,8 @@ CT = Path(str(get_testdata_file("CT_small.dcm", download=False)))
 SIGNATURES = {
     "Deidentifier": "(policy, key)",
     "Deidentifier.__call__": "(self, source)",
+    "Previewer": "(policy)",
+    "Previewer.__call__": "(self, file)",
     "Release": "(path)",
     "Release.objects": "(self)",
     "Release.to_arrow": "(self)",
@@ -36,12 +38,14 @@ SIGNATURES = {
     "ReleaseKey.generate": "()",
     "Result.save": "(self, folder)",
     "Result.to_bytes": "(self)",
+    "attribute_rules": "(policy, search='')",
     "audit": "(release, *, policy=None)",
     "compare": (
         "(*datasets, labels=None, columns=None, models=(), verifiers=(), calibration=None, target=None,"
         " output=None, workers=None, progress=None)"
     ),
     "draft_policy": "(answers, *, name='my-release', version='1.0')",
+    "inventory": "(policy, *, workers=None, progress=None)",
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
     "plan": "(policy, *, workers=None, progress=None)",
@@ -50,6 +54,8 @@ SIGNATURES = {
     "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
     "status": "(policy)",
+    "stop": "(policy)",
+    "stored_inventory": "(policy)",
     "verify": "(release, *, key=None)",
 }
 VALUES = (

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -149,3 +152,15 @@ def _rules(counted: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
         name: {rule: count for (outcome, rule), count in counted.items() if outcome == name}
         for name in wanted
     }
+
+
+def stop_run(policy: Policy) -> bool:
+    """Ask the run in progress to stop, as Ctrl-C does; return whether there was one on this machine."""
+    found = read_progress(workspace_of(policy).progress)
+    if found is None or found.host != socket.gethostname():
+        return False
+    try:
+        os.kill(found.pid, signal.SIGTERM)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
@@ -82,8 +82,9 @@ def _preview_object(number: int, path: str, file: Path) -> ObjectPreview:
         if file.suffix == ".dcm":
             from pydicom import dcmread
 
-            header = tuple(islice(_rows(dcmread(file, defer_size=1024)), _MAX_ROWS))
-            picture = _jpeg(*_middle_frame(file))
+            header = tuple(islice(header_rows(dcmread(file, defer_size=1024)), _MAX_ROWS))
+            with file.open("rb") as opened:
+                picture = _jpeg(*middle_frame(opened))
         else:
             picture = _thumbnail(file)
     except Exception:  # noqa: BLE001  decoders raise anything; the page shows that there is no picture
@@ -91,7 +92,7 @@ def _preview_object(number: int, path: str, file: Path) -> ObjectPreview:
     return ObjectPreview(number, path, picture, header=header)
 
 
-def _rows(dataset: Dataset, depth: int = 0) -> Any:
+def header_rows(dataset: Dataset, depth: int = 0) -> Iterator[tuple[int, str, str, str, str]]:
     """Yield rows of a header, with sequences up to a depth of four."""
     for element in dataset:
         tag = f"({element.tag.group:04X},{element.tag.element:04X})"
@@ -99,7 +100,7 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
             yield depth, tag, element.name, "SQ", f"{len(element.value)} items"
             if depth < 3:
                 for item in element.value:
-                    yield from _rows(item, depth + 1)
+                    yield from header_rows(item, depth + 1)
         elif element.VR in ("OB", "OW", "OF", "OD", "OL", "OV", "UN"):
             yield depth, tag, element.name, element.VR, "binary"
         else:
@@ -114,21 +115,21 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
             )
 
 
-def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
-    """Return the samples of the middle frame, and whether low values are shown white."""
+def middle_frame(opened: BinaryIO) -> tuple[NDArray[Any], bool]:
+    """Return the samples of the middle frame of an object, and whether low values are shown white."""
     from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
     from pydicom import dcmread
     from pydicom.pixels.utils import pixel_array
 
-    with file.open("rb") as opened:
-        head = dcmread(opened, stop_before_pixels=True)
-        start = opened.read(FRAME_HEADER_BYTES)
+    head = dcmread(opened, stop_before_pixels=True)
+    start = opened.read(FRAME_HEADER_BYTES)
     samples = int(head.get("SamplesPerPixel", 1)) * int(head.Rows) * int(head.Columns)
     if samples > _MAX_FRAME_BYTES:
         raise ValueError("too large to show")
     plugin = decoding_plugin(str(head.file_meta.TransferSyntaxUID), int(head.BitsAllocated), start)
     middle = int(head.get("NumberOfFrames") or 1) // 2
-    frame = pixel_array(file, index=middle, decoding_plugin=plugin)
+    opened.seek(0)
+    frame = pixel_array(opened, index=middle, decoding_plugin=plugin)
     if head.PhotometricInterpretation == "PALETTE COLOR":
         from pydicom.pixels.processing import apply_color_lut
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from medsanitize.pipeline.state.database import immutable_uri
 from medsanitize.pipeline.state.objects import FOUND
 
 _BUSY_SECONDS: Final = 1.0
@@ -24,8 +25,10 @@ def read_outcomes(path: Path) -> dict[tuple[str, str], int]:
     """
     if not path.is_file():
         return {}
-    # Read-only: the file is another process's, which may be in the middle of a run.
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+    # Read-only: the file is another process's, which may be in the middle of a run. Without a log there is
+    # none, and SQLite is told so, because it would otherwise leave files of its own.
+    log = path.with_name(path.name + "-wal")
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro" if log.exists() else immutable_uri(path)
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as db:
             rows = db.execute(
