@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from medsanitize.api.policy import load_policy
     from medsanitize.api.policy_text import POLICY_QUESTIONS, draft_policy, policy_problems, policy_schema
     from medsanitize.api.preview import Previewer
-    from medsanitize.api.release import Release
+    from medsanitize.api.release import Release, version_changes
     from medsanitize.api.release_key import ReleaseKey, keygen
+    from medsanitize.api.review import open_review, staged_frame, staged_header
     from medsanitize.api.status import status, stop
     from medsanitize.errors import (
         EnvironmentFailure,
@@ -60,15 +61,19 @@ __all__ = [
     "inventory",
     "keygen",
     "load_policy",
+    "open_review",
     "plan",
     "policy_problems",
     "policy_schema",
     "propose_words",
     "run",
+    "staged_frame",
+    "staged_header",
     "status",
     "stop",
     "stored_inventory",
     "verify",
+    "version_changes",
 ]
 
 _MODULES: Final = {
@@ -79,8 +84,9 @@ _MODULES: Final = {
     "api.policy": ("load_policy",),
     "api.policy_text": ("POLICY_QUESTIONS", "draft_policy", "policy_problems", "policy_schema"),
     "api.preview": ("Previewer",),
-    "api.release": ("Release",),
+    "api.release": ("Release", "version_changes"),
     "api.release_key": ("ReleaseKey", "keygen"),
+    "api.review": ("open_review", "staged_frame", "staged_header"),
     "api.status": ("status", "stop"),
     "errors": (
         *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),

@@ -85,7 +85,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",
     ),
-    "release": ("card", "Describe a release: numbers of its patients with differential privacy."),
+    "release": (
+        "card",
+        "Describe a release: numbers of its patients with differential privacy, and what a version changed.",
+    ),
     "review": (
         "run",
         "Create an HTML page to review uncertain detections, quarantined objects and a sample.",

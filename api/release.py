@@ -1,4 +1,4 @@
-"""A published release: its manifest as rows or a table, and its verification."""
+"""A published release: its manifest as rows or a table, its verification, and changes of versions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from medsanitize.release.verify import VerificationResult
+    from medsanitize.release.version_changes import VersionChanges
 
 
 class Release:
@@ -136,3 +137,33 @@ class Release:
     def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
         """Verify this release; see `medsanitize.verify`."""
         return verify(self._path, key=key)
+
+
+def version_changes(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> VersionChanges:
+    """Compare two versions of a release by their manifests.
+
+    Parameters
+    ----------
+    before, after : path
+        Folders of the earlier and the later version.
+
+    Returns
+    -------
+    VersionChanges
+        Numbers of objects and patients that were added, removed, changed and kept, and whether the policy is
+        the same.
+
+    Raises
+    ------
+    IntegrityError
+        A manifest is missing or damaged.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> medsanitize.version_changes("release-1.0", "release-1.1").added  # doctest: +SKIP
+    12
+    """
+    from medsanitize.release.version_changes import version_changes as compare
+
+    return compare(Path(before), Path(after))

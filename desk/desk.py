@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medsanitize.desk.previews import Previews
 from medsanitize.desk.processes import Processes
+from medsanitize.desk.reviews import Reviews
 from medsanitize.desk.roots import Names, Roots
 from medsanitize.desk.sessions import Sessions
 from starlette.requests import Request
@@ -20,11 +21,13 @@ class Desk:
     sessions: Sessions
     names: Names = field(default_factory=Names)
     previews: Previews = field(default_factory=Previews)
+    reviews: Reviews = field(default_factory=Reviews)
     processes: Processes = field(default_factory=Processes)
 
     def close(self) -> None:
         """End what belongs to this process alone; runs that it started go on."""
         self.previews.close()
+        self.reviews.close_all()
 
     def path_of(self, name: str) -> Path:
         """Return the path of an opaque name, if it still is within the roots."""

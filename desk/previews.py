@@ -6,18 +6,16 @@ import multiprocessing
 import os
 import resource
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from medsanitize import Previewer, UsageError
-
-if TYPE_CHECKING:
-    from typing import Any
+from medsanitize import Previewer, UsageError, staged_frame, staged_header
 
 _SECONDS: Final = 120.0
 _MOST_MEMORY: Final = 12 * 2**30
@@ -67,11 +65,30 @@ class Previews:
             return self._made[key]
 
     def _make(self, policy: Path, changed: int, file: Path) -> Any:
+        return self._call(make_preview, str(policy), changed, os.fspath(file))
+
+    def frame(self, file: Path, frame: int | None, edge: int) -> Any:
+        """Return a frame of a staged file.
+
+        Raises
+        ------
+        UsageError
+            It has no image, or the worker crashed on it.
+        """
+        with self._lock:
+            return self._call(staged_frame, file, frame, edge=edge)
+
+    def header(self, file: Path) -> Any:
+        """Return the header of a staged file; empty for a picture file."""
+        with self._lock:
+            return self._call(staged_header, file)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if self._pool is None:
             context = multiprocessing.get_context("forkserver")
             self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_limit_memory)
         try:
-            return self._pool.submit(make_preview, str(policy), changed, os.fspath(file)).result(_SECONDS)
+            return self._pool.submit(function, *arguments, **named).result(_SECONDS)
         except (BrokenProcessPool, TimeoutError, MemoryError):
             self.close()
             raise UsageError(

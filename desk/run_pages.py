@@ -99,6 +99,8 @@ async def start(request: Request) -> Response:
     command = form.get("command", "")
     if command not in ("inventory", "plan", "run"):
         return RedirectResponse(f"/project/{request.path_params['project']}", 303)
+    # A review locks the folders; nobody who starts a run reviews it.
+    await run_in_threadpool(desk.reviews.close, path)
     await run_in_threadpool(desk.processes.start, command, path)
     return RedirectResponse(f"/project/{request.path_params['project']}/{command}", 303)
 

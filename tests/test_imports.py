@@ -22,8 +22,29 @@ ROOMS = (
 ORDER: Mapping[str, tuple[str, ...]] = {
     "sanitize": ("", "formats", "text", "burned_in", "faces", "dicom", "raster", "wsi"),
     "desk": (
-        *("words", "roots", "sessions", "guard", "pages", "find_policies", "previews", "processes", "desk"),
-        *("files", "projects", "new_release", "run_pages", "plan_pages", "app", "server"),
+        *(
+            "words",
+            "roots",
+            "sessions",
+            "guard",
+            "pages",
+            "find_policies",
+            "previews",
+            "processes",
+            "reviews",
+            "desk",
+        ),
+        *(
+            "files",
+            "projects",
+            "new_release",
+            "run_pages",
+            "plan_pages",
+            "review_pages",
+            "release_pages",
+            "app",
+            "server",
+        ),
     ),
     "verifiers": ("html", "leaks", "validity", "reid"),
     "verifiers.reid": (

@@ -6,13 +6,13 @@ const form = area.form;
 const editor = CodeMirror.fromTextArea(area, {
   mode: "yaml", inputStyle: "contenteditable", lineNumbers: true, lineWrapping: true, tabSize: 2, screenReaderLabel: "Policy (YAML)",
   // Tab leaves the editor: a keyboard must not be caught in it.
-  extraKeys: { Tab: false, "Shift-Tab": false, "Ctrl-Space": (cm) => cm.showHint({ hint: complete, completeSingle: false }) },
+  extraKeys: { Tab: false, "Shift-Tab": false, "Ctrl-Space": (cm) => loaded.then(() => cm.showHint({ hint: complete, completeSingle: false })) },
 });
 let schema = null;
 let timer = 0;
 let marks = [];
 
-fetch("/schema").then((answer) => answer.json()).then((found) => { schema = found; });
+const loaded = fetch("/schema").then((answer) => answer.json()).then((found) => { schema = found; });
 
 function resolved(node) {
   let found = node;

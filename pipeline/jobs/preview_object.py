@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from medsanitize.pipeline.review.sample import header_rows, middle_frame
 from medsanitize.sanitize.result import Finding
@@ -112,12 +113,13 @@ def text_changes(before: str, after: str) -> tuple[Piece, ...]:
     return tuple(pieces) if any(kind == "same" for kind, _ in pieces) else ()
 
 
-def read_header(content: bytes) -> tuple[Row, ...]:
+def read_header(content: bytes | Path) -> tuple[Row, ...]:
     """Return the rows of a DICOM header; nothing of an object that cannot be read."""
     from pydicom import dcmread
 
     try:
-        data = dcmread(BytesIO(content), defer_size=1024, force=True, stop_before_pixels=True)
+        source = content if isinstance(content, Path) else BytesIO(content)
+        data = dcmread(source, defer_size=1024, force=True, stop_before_pixels=True)
         return tuple(islice(header_rows(data), _MOST_ROWS))
     except Exception:  # noqa: BLE001  a header that no reader foresaw; the page shows that there is none
         return ()
@@ -141,7 +143,6 @@ def picture_pair(kind: str, before: bytes, after: bytes) -> tuple[bytes, bytes, 
 
 
 def _frame(kind: str, content: bytes) -> tuple[NDArray[Any], bool] | None:
-    import numpy as np
     from PIL import Image
 
     try:
@@ -150,7 +151,7 @@ def _frame(kind: str, content: bytes) -> tuple[NDArray[Any], bool] | None:
         with Image.open(BytesIO(content)) as image:
             if image.width * image.height > _MOST_PIXELS:
                 return None
-            return np.asarray(image.convert("RGB")), False
+            return _samples_of(image.convert("RGB")), False
     except Exception:  # noqa: BLE001  decoders raise anything; the page shows that there is no picture
         return None
 
@@ -180,9 +181,9 @@ def _png(samples: NDArray[Any]) -> bytes:
     return encoded_png(Image.fromarray(samples))
 
 
-def encoded_png(image: Any) -> bytes:
+def encoded_png(image: Any, edge: int = _EDGE) -> bytes:
     """Return a picture as PNG, scaled down to fit a screen."""
-    image.thumbnail((_EDGE, _EDGE))
+    image.thumbnail((edge, edge))
     stream = BytesIO()
     image.save(stream, "PNG")
     return stream.getvalue()
@@ -201,6 +202,71 @@ def _marked(before: NDArray[Any], after: NDArray[Any]) -> bytes:
     marks = np.zeros((*changed.shape, 4), np.uint8)
     marks[changed] = _CHANGED
     return encoded_png(Image.fromarray(marks, "RGBA"))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FramePicture:
+    """A frame of a staged object (PNG), the size of the frame itself, and which one of how many it is."""
+
+    png: bytes
+    rows: int
+    columns: int
+    frame: int
+    frames: int
+
+
+def frame_picture(file: Path, frame: int | None, edge: int) -> FramePicture:
+    """Return a frame of a DICOM object or picture file, from 1, by default the middle one.
+
+    Parameters
+    ----------
+    file : Path
+        A staged or released file.
+    frame : int or None
+        From 1; None for the middle one.
+    edge : int
+        Longest side of the picture in pixels.
+
+    Raises
+    ------
+    ValueError
+        It has no image that can be decoded.
+    """
+    from PIL import Image
+
+    with file.open("rb") as opened:
+        if file.suffix == ".dcm":
+            frames = _count_frames(opened)
+            number = min(frame, frames) if frame else frames // 2 + 1
+            opened.seek(0)
+            samples = middle_frame(opened, number - 1)
+        else:
+            with Image.open(opened) as image:
+                frames = int(getattr(image, "n_frames", 1))
+                number = min(frame, frames) if frame else 1
+                image.seek(number - 1)
+                if image.width * image.height > _MOST_PIXELS:
+                    raise ValueError("too large to show")
+                samples = _samples_of(image.convert("RGB")), False
+    shown = _scaled(samples, _bounds(samples[0]))
+    picture = Image.fromarray(shown)
+    columns, rows = picture.size
+    return FramePicture(encoded_png(picture, edge), rows, columns, number, frames)
+
+
+def _count_frames(opened: BinaryIO) -> int:
+    """Return the number of frames that a DICOM object states."""
+    from pydicom import dcmread
+
+    head = dcmread(opened, stop_before_pixels=True, specific_tags=["NumberOfFrames"])
+    return max(int(head.get("NumberOfFrames") or 1), 1)
+
+
+def _samples_of(image: Any) -> NDArray[Any]:
+    """Return the samples of a picture."""
+    import numpy as np
+
+    return np.asarray(image)
 
 
 # -- slides -------------------------------------------------------------------------------

@@ -114,9 +114,9 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
     IntegrityError
         The state is damaged.
     """
-    with _opened(policy) as (state, subkeys):
-        ending, digest = _staged_ending(state, policy)
-        findings, names = list(_finding_cards(state)), undecided_items(state)
+    with opened_state(policy) as (state, subkeys):
+        ending, digest = staged_ending(state, policy)
+        findings, names = list(finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _item_cards(state, names))), MAX_PAGES))
         looks = _preview_sample(state, policy, subkeys, ending, digest, cancellation or Cancellation())
         shown = sum(map(len, parts))
@@ -162,7 +162,7 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
         As in ``make_review``.
     """
     found = read_decisions(file)
-    with _opened(policy) as (state, _):
+    with opened_state(policy) as (state, _):
         if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(
                 "This release is published and can no longer be changed",
@@ -172,7 +172,7 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
 
 
 @contextmanager
-def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
+def opened_state(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
     """Open the state of this policy's last run, locked against other runs."""
     if policy.release.mode == "anonymous":
         raise UsageError(
@@ -195,7 +195,7 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
             state.close()
 
 
-def _staged_ending(state: State, policy: Policy) -> tuple[str, str]:
+def staged_ending(state: State, policy: Policy) -> tuple[str, str]:
     """Return the ending of the run, and the digest of what it staged."""
     judged = JUDGED.load(state)
     if judged is None:
@@ -208,7 +208,7 @@ def _staged_ending(state: State, policy: Policy) -> tuple[str, str]:
 # -- what is on a page ----------------------------------------------------------------------
 
 
-def _finding_cards(state: State) -> Iterator[ReviewCard]:
+def finding_cards(state: State) -> Iterator[ReviewCard]:
     """Yield a card for each kind of finding in objects to be released."""
     for group in finding_groups(state):
         yield ReviewCard(
@@ -306,7 +306,7 @@ def _complete_first_page(page: ReviewPage, state: State, looks: Sequence[ObjectP
     return replace(
         page,
         sample=tuple(_preview_card(state, look) for look in looks),
-        refusals=(*_quarantine_entries(state), *_missing_entries(state)),
+        refusals=(*quarantine_entries(state), *_missing_entries(state)),
         reasons={rule: reason_for(rule) for rule in (*quarantined, *missing)},
         quarantined={**quarantined, **missing},
         counts={**outcome_counts(state), "in the sample": len(looks)},
@@ -348,7 +348,7 @@ def _picture_source(look: ObjectPreview) -> PictureSource | None:
     return PictureSource(kept, int(rows), int(columns))
 
 
-def _quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
+def quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
     """Yield quarantined objects with the paths of their sources, some of every rule."""
     rules = rule_counts(state, "quarantined")
     share = max(10, _MAX_QUARANTINE_ENTRIES // max(len(rules), 1))

@@ -12,6 +12,7 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.requeue import invalidate_decisions
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import (
+    Targets,
     decisions_digest,
     store_decision,
     targets_of_finding,
@@ -21,6 +22,7 @@ from medsanitize.pipeline.state.decisions import (
 from medsanitize.pipeline.state.excerpts import store_chance, targets_of_excerpt
 from medsanitize.pipeline.state.findings import finding_kinds
 from medsanitize.pipeline.state.reset import count_requeued, mark_requeued
+from medsanitize.pipeline.state.review_lists import remove_decisions, staged_image
 from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
 
 FORMAT = 1
@@ -30,17 +32,18 @@ _REASONS = "reasons"
 _LONGEST_REASON = 500
 _ITEM_NAME = re.compile(
     r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
-    r"|excerpt-(?P<excerpt>[0-9a-f]{32})"
+    r"|excerpt-(?P<excerpt>[0-9a-f]{32})|(?P<box>box-[0-9]{1,18}-[0-9]{1,9}(?:-[0-9]{1,9}){4})"
 )
 # Allowed decisions by kind of item.
 VERDICTS = {
-    "item": ("keep", "blank", "quarantine"),
-    "object": ("release", "quarantine"),
+    "item": ("keep", "blank", "quarantine", "withdraw"),
+    "object": ("release", "quarantine", "withdraw"),
     "finding": ("quarantine",),
     "excerpt": ("chance", "quarantine"),
+    "box": ("keep", "blank", "withdraw"),
 }
 # Decisions by increasing severity; of two decisions on one location the more severe one holds.
-_SEVERITY = ("release", "chance", "keep", "blank", "quarantine")
+_SEVERITY = ("withdraw", "release", "chance", "keep", "blank", "quarantine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,17 @@ def read_decisions(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes(), object_pairs_hook=_unique_members)
     except (OSError, ValueError, RecursionError):
         raise _invalid_file() from None
+    return checked_decisions(found)
+
+
+def checked_decisions(found: Any) -> dict[str, Any]:
+    """Check the form of decisions, as a file of them or a review in progress has it.
+
+    Raises
+    ------
+    UsageError
+        They are not valid.
+    """
     # repr, because 1 == True == 1.0.
     if not isinstance(found, dict) or set(found) - {_REASONS} != _MEMBERS:
         raise _invalid_file()
@@ -152,7 +166,9 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
 def _record(state: State, item: str, verdict: str, reason: str) -> None:
     """Store one decision for every object it applies to, and requeue them if it changes anything."""
     kind, _, name = item.rpartition("-")
-    if kind == "object":
+    if item.startswith("box-"):
+        concerned = targets_of_box(state, item)
+    elif kind == "object":
         concerned = targets_of_object(state, int(name))
     elif kind == "finding":
         kinds = finding_kinds(state)
@@ -168,10 +184,43 @@ def _record(state: State, item: str, verdict: str, reason: str) -> None:
         )
     if kind == "excerpt" and verdict == "chance":
         store_chance(state, bytes.fromhex(name), reason)
+    elif verdict == "withdraw":
+        remove_decisions(state, concerned)
     else:
         store_decision(state, concerned, verdict)
     if verdict != "release":
         mark_requeued(state, [number for number, _ in concerned])
+
+
+def targets_of_box(state: State, item: str) -> Targets:
+    """Return the object and the location of a box that a person drew.
+
+    Parameters
+    ----------
+    state : State
+        The state of the run.
+    item : str
+        ``box-OBJECT-FRAME-LEFT-TOP-RIGHT-BOTTOM``, in pixels; frames count from 1.
+
+    Raises
+    ------
+    UsageError
+        The box is not in the image, or the policy does not let pixels of the object be changed.
+    """
+    number, frame, left, top, right, bottom = map(int, item.split("-")[1:])
+    image = staged_image(state, number)
+    if image is None:
+        return []
+    inside = left < right <= image.columns and top < bottom <= image.rows and 1 <= frame <= image.frames
+    if not inside:
+        raise UsageError("A box is not in its image", "Draw it again")
+    # Where pixels are not read, the decision would have no effect.
+    if not image.reads_pixels:
+        raise UsageError(
+            "The policy does not read the pixels of this object, so that nothing in them is blanked",
+            "Turn dicom.options.clean_pixel_data on, or quarantine the object",
+        )
+    return [(number, f"pixels/frame {frame}/box {left},{top},{right},{bottom}")]
 
 
 def finding_name(state: State, location: str, rule: str) -> str:

@@ -115,8 +115,8 @@ def header_rows(dataset: Dataset, depth: int = 0) -> Iterator[tuple[int, str, st
             )
 
 
-def middle_frame(opened: BinaryIO) -> tuple[NDArray[Any], bool]:
-    """Return the samples of the middle frame of an object, and whether low values are shown white."""
+def middle_frame(opened: BinaryIO, index: int | None = None) -> tuple[NDArray[Any], bool]:
+    """Return the samples of a frame, by default the middle one, and whether low values are shown white."""
     from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
     from pydicom import dcmread
     from pydicom.pixels.utils import pixel_array
@@ -127,7 +127,7 @@ def middle_frame(opened: BinaryIO) -> tuple[NDArray[Any], bool]:
     if samples > _MAX_FRAME_BYTES:
         raise ValueError("too large to show")
     plugin = decoding_plugin(str(head.file_meta.TransferSyntaxUID), int(head.BitsAllocated), start)
-    middle = int(head.get("NumberOfFrames") or 1) // 2
+    middle = int(head.get("NumberOfFrames") or 1) // 2 if index is None else index
     opened.seek(0)
     frame = pixel_array(opened, index=middle, decoding_plugin=plugin)
     if head.PhotometricInterpretation == "PALETTE COLOR":
