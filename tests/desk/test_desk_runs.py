@@ -22,6 +22,7 @@ from tests.helpers.desk_browser import opened_page, severe_findings
 from tests.helpers.hospital import CANARIES, make_export, prepare
 
 pytestmark = [pytest.mark.desk, pytest.mark.system]
+SLOW = pytest.mark.slow  # a run, or a browser, takes seconds
 AWAITING = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
 
 
@@ -83,6 +84,7 @@ def desk(policy: Policy) -> Iterator[DeskProcess]:
         yield found
 
 
+@SLOW
 def test_a_run_of_the_command_line_is_shown_live_and_stopped(policy: Policy, desk: DeskProcess) -> None:
     desk.enter()
     project = re.findall(r'href="(/project/[^"]+)"', desk.get("/").text)[0]
@@ -101,6 +103,7 @@ def test_a_run_of_the_command_line_is_shown_live_and_stopped(policy: Policy, des
     assert not any(one in events for one in CANARIES)
 
 
+@SLOW
 def test_killing_the_desk_does_not_stop_its_run(policy: Policy) -> None:
     with open_desk(policy.state.parent) as desk:
         desk.enter()
@@ -112,6 +115,7 @@ def test_killing_the_desk_does_not_stop_its_run(policy: Policy) -> None:
     wait_until(lambda: status(policy).state == "awaiting_review")
 
 
+@SLOW
 def test_a_second_run_is_refused_and_says_why(policy: Policy, desk: DeskProcess) -> None:
     desk.enter()
     project = re.findall(r'href="(/project/[^"]+)"', desk.get("/").text)[0]
@@ -143,6 +147,7 @@ def test_the_plan_shows_an_object_before_and_after(policy: Policy, desk: DeskPro
     assert not policy.state.exists()
 
 
+@SLOW
 def test_hostile_values_change_nothing_on_a_page(policy: Policy, desk: DeskProcess) -> None:
     from pydicom import dcmread
 

@@ -90,6 +90,7 @@ def test_a_steward_makes_a_policy_without_a_terminal(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "chest" / "release.key").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.desk
 @pytest.mark.system
 def test_a_policy_is_edited_with_completion_and_never_over_another_change(tmp_path: Path) -> None:
