@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medsanitize import Policy, UsageError, load_policy
 from medsanitize.desk.previews import Previews
 from medsanitize.desk.processes import Processes
 from medsanitize.desk.reviews import Reviews
@@ -19,6 +20,7 @@ class Desk:
 
     roots: Roots
     sessions: Sessions
+    policies: dict[Path, tuple[tuple[int, int], Policy]] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     previews: Previews = field(default_factory=Previews)
     reviews: Reviews = field(default_factory=Reviews)
@@ -28,6 +30,18 @@ class Desk:
         """End what belongs to this process alone; runs that it started go on."""
         self.previews.close()
         self.reviews.close_all()
+
+    def policy(self, path: Path) -> Policy:
+        """Return a policy, loaded again when its file has changed."""
+        try:
+            facts = path.stat()
+        except OSError:
+            raise UsageError("The policy cannot be read", "Go back to the projects") from None
+        key = (facts.st_mtime_ns, facts.st_size)
+        found = self.policies.get(path)
+        if found is None or found[0] != key:
+            found = self.policies[path] = (key, load_policy(path))
+        return found[1]
 
     def path_of(self, name: str) -> Path:
         """Return the path of an opaque name, if it still is within the roots."""

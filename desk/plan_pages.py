@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from medsanitize import UsageError, attribute_rules, load_policy
+from medsanitize import UsageError, attribute_rules
 from medsanitize.desk.desk import Desk, desk_of, project_path
 from medsanitize.desk.guard import form_of
 from medsanitize.desk.pages import page
@@ -29,7 +29,7 @@ async def show_plan(request: Request) -> Response:
 def _plan(request: Request, form: dict[str, str]) -> Response:
     path, desk = project_path(request), desk_of(request)
     search = form.get("search", "")[:200]
-    rules = attribute_rules(path, search)
+    rules = attribute_rules(desk.policy(path), search)
     first = min(_number(form.get("first", "0")), max(len(rules) - 1, 0))
     last = desk.processes.last(path)
     planned = last.result() if last is not None and last.command == "plan" else None
@@ -45,14 +45,14 @@ def _plan(request: Request, form: dict[str, str]) -> Response:
         size=_PAGE,
         planned=planned,
         live=live_facts(desk, path),
-        preset=load_policy(path).preset,
+        preset=desk.policy(path).preset,
     )
 
 
 def show_files(request: Request) -> Response:
     """Show the files of the export, to choose one that is shown before and after."""
     path, desk = project_path(request), desk_of(request)
-    inputs = [one for one in load_policy(path).inputs if isinstance(one, Path)]
+    inputs = [one for one in desk.policy(path).inputs if isinstance(one, Path)]
     at = request.query_params.get("at")
     folder = _in_inputs(desk, inputs, at) if at else None
     if folder is None:
@@ -96,7 +96,7 @@ def show_object(request: Request) -> Response:
     """Show one object before and after; nothing is written for it."""
     path, desk = project_path(request), desk_of(request)
     name = request.path_params["file"]
-    file = _in_inputs(desk, [one for one in load_policy(path).inputs if isinstance(one, Path)], name)
+    file = _in_inputs(desk, [one for one in desk.policy(path).inputs if isinstance(one, Path)], name)
     shown = desk.previews.of(path, file)
     return page(
         request,
@@ -117,7 +117,7 @@ _STATES: Final = ("same", "changed", "removed", "added")
 def picture(request: Request) -> Response:
     """Return one of the pictures of a preview."""
     path, desk = project_path(request), desk_of(request)
-    inputs = [one for one in load_policy(path).inputs if isinstance(one, Path)]
+    inputs = [one for one in desk.policy(path).inputs if isinstance(one, Path)]
     shown = desk.previews.of(path, _in_inputs(desk, inputs, request.path_params["file"]))
     which = request.path_params["which"]
     content = getattr(shown, which) if which in _PICTURES else shown.parts.get(which, b"")

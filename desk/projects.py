@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from medsanitize import MedsanitizeError, load_policy, status
-from medsanitize.desk.desk import desk_of, project_path
+from medsanitize import MedsanitizeError, status
+from medsanitize.desk.desk import Desk, desk_of, project_path
 from medsanitize.desk.find_policies import find_policies
 from medsanitize.desk.pages import page
 from medsanitize.desk.words import STATES
@@ -34,9 +34,7 @@ def list_projects(request: Request) -> Response:
     """Show the policies within the roots, and their states."""
     desk = desk_of(request)
     found = find_policies(desk.roots)
-    listed = [
-        _project(desk.names.of(path), path, _below_root(desk.roots.folders, path)) for path in found.paths
-    ]
+    listed = [_project(desk, path) for path in found.paths]
     return page(
         request,
         "projects.html",
@@ -49,9 +47,9 @@ def list_projects(request: Request) -> Response:
 
 def show_project(request: Request) -> Response:
     """Show how far one release is, and the next step."""
-    path = project_path(request)
-    found = status(path)
-    policy = load_policy(path)
+    path, desk = project_path(request), desk_of(request)
+    found = status(desk.policy(path))
+    policy = desk.policy(path)
     return page(
         request,
         "overview.html",
@@ -65,9 +63,10 @@ def show_project(request: Request) -> Response:
     )
 
 
-def _project(name: str, path: Path, below: str) -> Project:
+def _project(desk: Desk, path: Path) -> Project:
+    name, below = desk.names.of(path), _below_root(desk.roots.folders, path)
     try:
-        found = status(path)
+        found = status(desk.policy(path))
     except MedsanitizeError as error:
         reason = "The policy has errors; open it to see them." if "invalid" in error.what else error.what
         return Project(name, path.stem, "", below, "invalid", "Not valid", reason, "Correct the policy", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize import MedsanitizeError, Release, UsageError, load_policy, status, version_changes
+from medsanitize import MedsanitizeError, Release, UsageError, status, version_changes
 from medsanitize.desk.desk import Desk, desk_of, project_path
 from medsanitize.desk.find_policies import find_policies
 from medsanitize.desk.pages import page
@@ -28,12 +28,12 @@ def show_release(request: Request) -> Response:
 
 def verify_release(request: Request) -> Response:
     """Read every byte of the release again, and check its signature."""
-    path = project_path(request)
-    signing = load_policy(path).keys.signing
+    path, desk = project_path(request), desk_of(request)
+    signing = desk.policy(path).keys.signing
     # keygen writes the public key beside the signing key.
     public = None if signing is None else signing.with_name(f"{signing.name}.pub")
     key = public if public is not None and public.is_file() else None
-    return _page(request, verified=Release(_folder(desk_of(request), path)).verify(key=key))
+    return _page(request, verified=Release(_folder(desk, path)).verify(key=key))
 
 
 def compare_with(request: Request) -> Response:
@@ -45,7 +45,7 @@ def compare_with(request: Request) -> Response:
 
 def _page(request: Request, *, verified: Any = None, changes: Any = None) -> Response:
     path, desk = project_path(request), desk_of(request)
-    policy, found = load_policy(path), status(path)
+    policy, found = desk.policy(path), status(desk.policy(path))
     release, evidence, earlier = None, [], []
     if found.state == "published" and isinstance(policy.output, Path):
         folder = desk.roots.check(policy.output)
@@ -73,7 +73,7 @@ def _earlier(desk: Desk, path: Path, name: str) -> list[tuple[str, str]]:
     listed = []
     for other in find_policies(desk.roots).paths:
         try:
-            found = status(other)
+            found = status(desk.policy(other))
         except MedsanitizeError:
             continue
         if other != path and found.name == name and found.state == "published":
@@ -82,7 +82,7 @@ def _earlier(desk: Desk, path: Path, name: str) -> list[tuple[str, str]]:
 
 
 def _folder(desk: Desk, path: Path) -> Path:
-    output = load_policy(path).output
+    output = desk.policy(path).output
     if not isinstance(output, Path):
         raise UsageError("The release is in a store", "Use the command line: medsanitize verify ADDRESS")
     return desk.roots.check(output)
@@ -91,7 +91,7 @@ def _folder(desk: Desk, path: Path) -> Path:
 def show_report(request: Request) -> Response:
     """Return the report of the release, or the internal one of the last run."""
     path, desk = project_path(request), desk_of(request)
-    policy = load_policy(path)
+    policy = desk.policy(path)
     which = request.path_params["which"]
     if which not in _REPORTS:
         raise UsageError("There is no such report", "Open it from the release")

@@ -36,28 +36,13 @@ def _number(text: str, most: int = 10**9) -> int:
 
 
 def show_review(request: Request) -> Response:
-    """Show the queue; its items are asked for by the page, a few at a time."""
-    path = project_path(request)
-    try:
-        counts = _used(request, lambda session: session.counts())
-    except MedsanitizeError as error:
-        return page(
-            request,
-            "no_review.html",
-            "Review",
-            project=request.path_params["project"],
-            what=error.what,
-            remedy=error.remedy,
-        )
-    return page(
-        request,
-        "review.html",
-        "Review",
-        project=request.path_params["project"],
-        counts=counts,
-        status=status(path),
-        policy_path=path,
-    )
+    """Show the queue; the page asks for its items, because opening a review reads the inputs again."""
+    path, desk = project_path(request), desk_of(request)
+    found = status(desk.policy(path))
+    project = request.path_params["project"]
+    if found.state in ("awaiting_review", "refused"):
+        return page(request, "review.html", "Review", project=project, status=found)
+    return page(request, "no_review.html", "Review", project=project, status=found)
 
 
 def queue(request: Request) -> Response:
@@ -72,7 +57,7 @@ def queue(request: Request) -> Response:
             items.append({**shown, "image": None if image is None else asdict(image)})
         return {"items": items, "counts": asdict(session.counts())}
 
-    return JSONResponse(_used(request, look))
+    return _answered(request, look)
 
 
 def others(request: Request) -> Response:
@@ -82,7 +67,15 @@ def others(request: Request) -> Response:
         findings = [{**asdict(one), "text": one.text[:_MOST_TEXT]} for one in session.findings()]
         return {"findings": findings, "sample": [_sampled(session, one) for one in session.sample()]}
 
-    return JSONResponse(_used(request, look))
+    return _answered(request, look)
+
+
+def _answered(request: Request, work: Callable[[Any], dict[str, Any]]) -> Response:
+    """Return what a function makes of the review, as JSON; or why it cannot."""
+    try:
+        return JSONResponse(_used(request, work))
+    except MedsanitizeError as error:
+        return JSONResponse({"error": f"{error.what}. {error.remedy}."}, 409)
 
 
 def _image(session: Any, number: int) -> Any:
@@ -141,14 +134,7 @@ def _decide(request: Request, body: bytes) -> Response:
     except (ValueError, TypeError, KeyError):
         return JSONResponse({"error": "These are no decisions"}, 400)
 
-    def store(session: Any) -> dict[str, Any]:
-        session.decide(decisions, reasons)
-        return {"counts": asdict(session.counts())}
-
-    try:
-        return JSONResponse(_used(request, store))
-    except MedsanitizeError as error:
-        return JSONResponse({"error": f"{error.what}. {error.remedy}."}, 409)
+    return _answered(request, lambda session: asdict(session.decide(decisions, reasons)))
 
 
 def approve(request: Request) -> Response:

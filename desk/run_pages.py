@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize import load_policy, status, stop, stored_inventory
+from medsanitize import status, stop, stored_inventory
 from medsanitize.desk.desk import Desk, desk_of, project_path
 from medsanitize.desk.guard import COOKIE, form_of
 from medsanitize.desk.pages import page, shown_duration
@@ -25,7 +25,7 @@ _OUTCOMES: Final = ("released", "dropped", "quarantined", "pending")
 
 def live_facts(desk: Desk, path: Path) -> dict[str, Any]:
     """Return what the progress of a project shows: stage, rate, time left, counts by outcome and reason."""
-    found = status(path)
+    found = status(desk.policy(path))
     told = found.progress
     facts: dict[str, Any] = {
         "state": found.state,
@@ -62,8 +62,8 @@ def show_inventory(request: Request) -> Response:
         "inventory.html",
         "Inventory",
         project=request.path_params["project"],
-        policy=load_policy(path),
-        counts=stored_inventory(path),
+        policy=desk.policy(path),
+        counts=stored_inventory(desk.policy(path)),
         live=live_facts(desk, path),
         failure=_failure(desk, path, "inventory"),
     )
@@ -77,8 +77,8 @@ def show_run(request: Request) -> Response:
         "run.html",
         "Run",
         project=request.path_params["project"],
-        policy=load_policy(path),
-        status=status(path),
+        policy=desk.policy(path),
+        status=status(desk.policy(path)),
         live=live_facts(desk, path),
         failure=_failure(desk, path, "run"),
         checks=CHECKS,

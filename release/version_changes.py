@@ -55,16 +55,21 @@ def version_changes(before: Path, after: Path) -> VersionChanges:
             schema = pa.schema([(column, pa.string()) for column in _COLUMNS])
             rows = pa.Table.from_batches([batch.cast(schema) for batch in batches], schema=schema)
             db.register(f"{name}_rows", rows)
-        objects = db.execute(
-            "SELECT count(*) FILTER (b.path IS NULL), count(*) FILTER (a.path IS NULL),"
-            " count(*) FILTER (a.sha256 <> b.sha256), count(*) FILTER (a.sha256 = b.sha256)"
-            " FROM before_rows AS b FULL OUTER JOIN after_rows AS a ON a.path = b.path"
-        ).fetchone()
-        patients = db.execute(
-            "SELECT count(*) FILTER (b.patient IS NULL), count(*) FILTER (a.patient IS NULL),"
-            " count(*) FILTER (a.patient = b.patient)"
-            " FROM (SELECT DISTINCT patient FROM before_rows) AS b"
-            " FULL OUTER JOIN (SELECT DISTINCT patient FROM after_rows) AS a ON a.patient = b.patient"
-        ).fetchone()
+        objects: list[int] = list(
+            db.execute(
+                "SELECT count(*) FILTER (b.path IS NULL), count(*) FILTER (a.path IS NULL),"
+                " count(*) FILTER (a.sha256 <> b.sha256), count(*) FILTER (a.sha256 = b.sha256)"
+                " FROM before_rows AS b FULL OUTER JOIN after_rows AS a ON a.path = b.path"
+            ).fetchall()[0]
+        )
+        patients: list[int] = list(
+            db.execute(
+                "SELECT count(*) FILTER (b.patient IS NULL), count(*) FILTER (a.patient IS NULL),"
+                " count(*) FILTER (a.patient = b.patient)"
+                " FROM (SELECT DISTINCT patient FROM before_rows) AS b"
+                " FULL OUTER JOIN (SELECT DISTINCT patient FROM after_rows) AS a ON a.patient = b.patient"
+            ).fetchall()[0]
+        )
     same = read_policy_digest(before) == read_policy_digest(after)
-    return VersionChanges(*map(int, objects or ()), *map(int, patients or ()), same)
+    added, removed, changed, unchanged = objects
+    return VersionChanges(added, removed, changed, unchanged, *patients, same_policy=same)

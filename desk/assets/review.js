@@ -10,6 +10,7 @@ let place = 0;
 let waiting = {};
 let reasons = {};
 let sending = false;
+let counts = null;
 let undone = [];
 const decided = new Set();
 
@@ -17,7 +18,12 @@ function find(id) { return document.getElementById(id); }
 
 async function load() {
   const [first, second] = await Promise.all([fetch(`${base}/queue`), fetch(`${base}/others`)]);
-  if (!first.ok || !second.ok) { fail("The queue cannot be read. Open the page again."); return; }
+  find("queue-wait").hidden = true;
+  if (!first.ok || !second.ok) {
+    const found = await (first.ok ? second : first).json().catch(() => ({}));
+    fail(found.error || "The session has ended. Open the desk again.");
+    return;
+  }
   const { items: listed, counts } = await first.json();
   const { findings, sample } = await second.json();
   items = [
@@ -73,10 +79,19 @@ function fail(text) {
   failure.hidden = false;
 }
 
-function tell(counts) {
-  for (const name of ["undecided", "findings", "sampled", "decided", "requeued"]) find(`count-${name}`).textContent = counts[name].toLocaleString("en-US");
+function tell(found) {
+  counts = found;
+  for (const name of ["undecided", "findings", "sampled", "decided", "requeued", "quarantined", "left_out"]) find(`count-${name}`).textContent = counts[name].toLocaleString("en-US");
+  find("left-out").hidden = !counts.left_out;
   find("approve").disabled = !counts.approvable;
   find("again").disabled = !counts.requeued;
+}
+
+// The server counts when the page is opened; a decision changes the counts by what is known of it.
+function counted(item, by) {
+  if (!counts) return;
+  const name = item.rule === "sample" ? "sampled" : item.name.includes("-") ? "findings" : "undecided";
+  tell({ ...counts, [name]: Math.max(counts[name] - by, 0), decided: Math.max(counts.decided + by, 0) });
 }
 
 function decide(verdict) {
@@ -90,6 +105,7 @@ function decide(verdict) {
   waiting[item.name] = verdict;
   decided.add(item.name);
   undone.push(item);
+  counted(item, 1);
   items.splice(place, 1);
   if (place >= items.length) place = 0;
   show();
@@ -107,7 +123,7 @@ async function send() {
     const answer = await fetch(`${base}/decide`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.error);
-    tell(found.counts);
+    tell({ ...counts, requeued: found.objects, approvable: counts.approvable && !found.objects });
     failure.hidden = true;
     find("saved").textContent = "Every decision is stored.";
   } catch (error) {
@@ -126,6 +142,7 @@ function withdraw() {
   delete waiting[item.name];
   decided.delete(item.name);
   items.splice(place, 0, item);
+  counted(item, -1);
   show();
   waiting[item.name] = "withdraw";
   send();

@@ -266,7 +266,8 @@ def _samples_of(image: Any) -> NDArray[Any]:
     """Return the samples of a picture."""
     import numpy as np
 
-    return np.asarray(image)
+    samples: NDArray[Any] = np.asarray(image)
+    return samples
 
 
 # -- slides -------------------------------------------------------------------------------

@@ -62,6 +62,9 @@ CREATE TABLE IF NOT EXISTS objects (
   source BLOB NOT NULL,              -- sealed path
   payload BLOB                       -- sealed record
 );
+-- Counts and marks of a few among millions must not read every row with its sealed record.
+CREATE INDEX IF NOT EXISTS objects_outcome ON objects (outcome, rule);
+CREATE INDEX IF NOT EXISTS objects_flagged ON objects (id) WHERE flags <> '';
 CREATE TABLE IF NOT EXISTS patients (
   patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
@@ -107,6 +110,7 @@ CREATE TABLE IF NOT EXISTS review_items (  -- rank: the least certain first; val
   name BLOB PRIMARY KEY, location TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL,
   value BLOB NOT NULL
 );
+CREATE INDEX IF NOT EXISTS review_items_order ON review_items (rank, rule, name, location);
 CREATE TABLE IF NOT EXISTS review_item_objects (
   id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name)
 ) WITHOUT ROWID;

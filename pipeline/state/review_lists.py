@@ -9,11 +9,12 @@ from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.reset import REQUEUED
 from medsanitize.sanitize.result import CheckResult
 
-_UNDECIDED = (
-    " FROM review_item_objects AS item_objects JOIN review_items USING (name) JOIN objects USING (id)"
-    " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-    "  (SELECT 1 FROM decisions"
-    "   WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
+# Objects of a review item on whose location nobody decided, and which may be released.
+_OPEN = (
+    "SELECT item_objects.id FROM review_item_objects AS item_objects JOIN objects USING (id)"
+    " WHERE item_objects.name = review_items.name AND outcome <> 'dropped' AND objects.rule IS NOT 'review'"
+    " AND NOT EXISTS (SELECT 1 FROM decisions"
+    "  WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
 )
 _IN_RELEASE = "(outcome = 'released' OR objects.rule = ?)"
 
@@ -59,9 +60,10 @@ class StagedImage:
 
 def undecided_page(state: State, first: int, limit: int) -> list[ListedItem]:
     """Return review items without a decision, the least certain first."""
+    # The index gives the order, so that only the items of the page are counted.
     rows = state.db.execute(
-        f"SELECT name, count(*), min(item_objects.id) {_UNDECIDED}"
-        " GROUP BY name ORDER BY rank, review_items.rule, count(*) DESC, name LIMIT ? OFFSET ?",
+        f"SELECT name, (SELECT count(*) FROM ({_OPEN})), (SELECT min(id) FROM ({_OPEN})) FROM review_items"  # noqa: S608
+        f" WHERE EXISTS ({_OPEN}) ORDER BY rank, rule, name LIMIT ? OFFSET ?",
         (limit, first),
     )
     return [ListedItem(bytes(name), int(count), int(number)) for name, count, number in rows]
@@ -69,7 +71,7 @@ def undecided_page(state: State, first: int, limit: int) -> list[ListedItem]:
 
 def count_undecided(state: State) -> int:
     """Count the review items without a decision."""
-    row = state.db.execute(f"SELECT count(DISTINCT name) {_UNDECIDED}").fetchone()
+    row = state.db.execute(f"SELECT count(*) FROM review_items WHERE EXISTS ({_OPEN})").fetchone()  # noqa: S608
     return int(row[0])
 
 

@@ -109,11 +109,11 @@ def _keyword(mask: str) -> str:
 
 def _unlisted(search: str, stated: set[str]) -> Iterator[AttributeRule]:
     """Yield attributes of the data dictionary that match by keyword or tag and are in neither table."""
-    from pydicom.datadict import DicomDictionary
+    from pydicom.datadict import keyword_dict
 
     wanted, left = search.lower(), _MOST_UNLISTED
-    for tag, entry in DicomDictionary.items():
-        one = _rule(f"{tag:08x}", entry[4], "G", "unlisted", _UNLISTED)
-        if left and one.tag not in stated and (wanted in entry[4].lower() or wanted in one.tag.lower()):
+    for keyword, tag in keyword_dict.items():
+        one = _rule(f"{tag:08x}", keyword, "G", "unlisted", _UNLISTED)
+        if left and one.tag not in stated and (wanted in keyword.lower() or wanted in one.tag.lower()):
             left -= 1
             yield one
