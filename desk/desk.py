@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medsanitize import Policy, UsageError, load_policy
+from medsanitize.desk.policy_paths import require_allowed
 from medsanitize.desk.previews import Previews
 from medsanitize.desk.processes import Processes
 from medsanitize.desk.reviews import Reviews
@@ -32,7 +33,13 @@ class Desk:
         self.reviews.close_all()
 
     def policy(self, path: Path) -> Policy:
-        """Return a policy, loaded again when its file has changed."""
+        """Return a policy, loaded again when its file has changed.
+
+        Raises
+        ------
+        UsageError
+            It cannot be read, is invalid, or leads out of the roots.
+        """
         try:
             facts = path.stat()
         except OSError:
@@ -40,7 +47,9 @@ class Desk:
         key = (facts.st_mtime_ns, facts.st_size)
         found = self.policies.get(path)
         if found is None or found[0] != key:
-            found = self.policies[path] = (key, load_policy(path))
+            loaded = load_policy(path)
+            require_allowed(self.roots, loaded)
+            found = self.policies[path] = (key, loaded)
         return found[1]
 
     def path_of(self, name: str) -> Path:

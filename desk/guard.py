@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
+from medsanitize import UsageError
 from medsanitize.desk.sessions import Session, Sessions
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -125,13 +126,25 @@ def session_of(request: Request) -> Session:
     return session
 
 
-async def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of a form; of a field that stands twice, the last value."""
+async def body_of(request: Request) -> bytes:
+    """Return the body of a request, which may not state its length.
+
+    Raises
+    ------
+    UsageError
+        It is too large.
+    """
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MOST_BODY_BYTES:
-            raise ValueError("too large")
+            raise UsageError("The request is too large", "Send less at once")
+    return bytes(body)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form; of a field that stands twice, the last value."""
+    body = await body_of(request)
     return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from medsanitize import MedsanitizeError, UsageError, status
 from medsanitize.desk.desk import Desk, desk_of, project_path
-from medsanitize.desk.guard import MOST_BODY_BYTES
+from medsanitize.desk.guard import body_of
 from medsanitize.desk.pages import page
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -28,7 +28,9 @@ _FRAME_EDGE: Final = 1_600
 
 
 def _used(request: Request, work: Callable[[Any], T]) -> T:
-    return desk_of(request).reviews.use(project_path(request), work)
+    path, desk = project_path(request), desk_of(request)
+    desk.policy(path)  # refused before anything is opened
+    return desk.reviews.use(path, work)
 
 
 def _number(text: str, most: int = 10**9) -> int:
@@ -121,9 +123,7 @@ def frame(request: Request) -> Response:
 
 async def decide(request: Request) -> Response:
     """Store decisions; what this answers is stored, whatever happens to the desk."""
-    body = await request.body()
-    if len(body) > MOST_BODY_BYTES:
-        return JSONResponse({"error": "The request is too large"}, 413)
+    body = await body_of(request)
     return await run_in_threadpool(_decide, request, body)
 
 

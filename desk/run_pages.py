@@ -96,6 +96,7 @@ def _failure(desk: Desk, path: Path, command: str) -> str:
 async def start(request: Request) -> Response:
     """Start a command on the policy, as the command line would."""
     path, desk, form = project_path(request), desk_of(request), await form_of(request)
+    desk.policy(path)  # refused before anything is started
     command = form.get("command", "")
     if command not in ("inventory", "plan", "run"):
         return RedirectResponse(f"/project/{request.path_params['project']}", 303)
@@ -108,7 +109,7 @@ async def start(request: Request) -> Response:
 async def stop_command(request: Request) -> Response:
     """Stop the run; it may be that of somebody else, on the command line."""
     path, desk = project_path(request), desk_of(request)
-    if not await run_in_threadpool(stop, path):
+    if not await run_in_threadpool(stop, desk.policy(path)):
         desk.processes.terminate(path)
     return RedirectResponse(f"/project/{request.path_params['project']}/run", 303)
 

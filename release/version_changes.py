@@ -72,4 +72,6 @@ def version_changes(before: Path, after: Path) -> VersionChanges:
         )
     same = read_policy_digest(before) == read_policy_digest(after)
     added, removed, changed, unchanged = objects
-    return VersionChanges(added, removed, changed, unchanged, *patients, same_policy=same)
+    return VersionChanges(
+        added, removed, changed, unchanged, patients[0], patients[1], patients[2], same_policy=same
+    )

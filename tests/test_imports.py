@@ -29,6 +29,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
             "guard",
             "pages",
             "find_policies",
+            "policy_paths",
             "previews",
             "processes",
             "reviews",

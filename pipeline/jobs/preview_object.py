@@ -171,8 +171,10 @@ def _scaled(frame: tuple[NDArray[Any], bool], bounds: tuple[float, float]) -> ND
 
     samples, inverted = frame
     scale = 255.0 / max(bounds[1] - bounds[0], 1e-6)
-    shown = np.clip((samples.astype(np.float32) - bounds[0]) * scale, 0, 255).astype(np.uint8)
-    return 255 - shown if inverted else shown
+    shown: NDArray[Any] = np.clip((samples.astype(np.float32) - bounds[0]) * scale, 0, 255).astype(np.uint8)
+    if inverted:
+        shown = 255 - shown
+    return shown
 
 
 def _png(samples: NDArray[Any]) -> bytes:

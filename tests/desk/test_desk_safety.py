@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from medsanitize import UsageError
 from medsanitize.cli import cli
+from medsanitize.desk.desk import Desk
+from medsanitize.desk.roots import Roots
+from medsanitize.desk.sessions import Sessions
 
 from tests.helpers.desk import DeskProcess, open_desk
-from tests.helpers.hospital import prepare
+from tests.helpers.hospital import policy_text, prepare
 
 pytestmark = pytest.mark.desk
 
@@ -135,8 +141,6 @@ def test_no_address_on_a_page_names_a_file(desk: DeskProcess) -> None:
 
 
 def test_an_idle_session_ends() -> None:
-    from medsanitize.desk.sessions import Sessions
-
     now = [0.0]
     sessions = Sessions("token", None, 60.0, clock=lambda: now[0])
     cookie = sessions.enter_with_token("token")
@@ -152,8 +156,6 @@ def test_an_idle_session_ends() -> None:
 
 
 def test_passwords_are_delayed_after_five_wrong_ones() -> None:
-    from medsanitize.desk.sessions import Sessions
-
     now = [0.0]
     sessions = Sessions(None, "correct horse battery", 60.0, clock=lambda: now[0])
     for _ in range(5):
@@ -197,3 +199,41 @@ def test_nothing_that_is_shown_is_logged(root: Path) -> None:
         other.process.terminate()
         out, err = other.process.communicate(timeout=20)
     assert (out, err) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"output": "../../elsewhere"}, "outside the folders of this desk"),
+        ({"state": "/var/state"}, "outside the folders of this desk"),
+        ({"inputs": "[../../secret]"}, "outside the folders of this desk"),
+        ({"inputs": "[../out]"}, "outside the folders of this desk"),
+        ({"exclude": "/etc/passwd"}, "outside the folders of this desk"),
+        ({"keys": "{command: [touch, CANARY]}"}, "starts no program"),
+    ],
+)
+def test_a_policy_leads_nowhere_out_of_the_roots(
+    tmp_path: Path, sections: dict[str, str], message: str
+) -> None:
+    canary = tmp_path / "canary"
+    (tmp_path / "root" / "p" / "export").mkdir(parents=True)
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "root" / "out").symlink_to(tmp_path / "hidden")
+    text = policy_text(**{name: value.replace("CANARY", str(canary)) for name, value in sections.items()})
+    path = tmp_path / "root" / "p" / "policy.yaml"
+    path.write_text(text)
+    desk = Desk(Roots([tmp_path / "root"]), Sessions("token", None, 60))
+    with pytest.raises(UsageError, match=message):
+        desk.policy(path)
+    assert not canary.exists()
+
+
+def test_files_of_others_are_unchanged_and_licensed() -> None:
+    folder = files("medsanitize.desk").joinpath("assets", "codemirror")
+    listed = [line.split() for line in folder.joinpath("SHA256SUMS").read_text().splitlines()]
+    assert {name for _, name in listed} == {
+        one.name for one in folder.iterdir() if one.name.endswith((".js", ".css"))
+    }
+    for digest, name in listed:
+        assert sha256(folder.joinpath(name).read_bytes()).hexdigest() == digest
+    assert "MIT License" in folder.joinpath("LICENSE").read_text()
