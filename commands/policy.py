@@ -83,7 +83,10 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
 @click.argument("policy", type=FILE)
 @click.argument("search", nargs=-1)
 def attributes(policy: Path, search: tuple[str, ...], *, as_json: bool, **_: Any) -> int:
-    """Show what a policy does with each attribute, and why; SEARCH are words to look for."""
+    """Show what a policy does with each attribute, and why.
+
+    SEARCH are words that tag, keyword, action or reason must contain.
+    """
     from dataclasses import asdict
 
     from medsanitize.policies.load import load

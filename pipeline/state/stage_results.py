@@ -280,11 +280,17 @@ TABLE_NOTES = Result(
 """Numbers of cells and rows removed from each accompanying table."""
 CARD: Result[DatasetCard] = Result("card", card_from_facts, ("stages.dataset_card",), ("evidence",))
 """The dataset card, if its epsilon is within the ceiling."""
-JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages"))
+JUDGED = Result(
+    "judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages", "review.session")
+)
 """The ending of the run."""
-PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
+PUBLICATION = Result(
+    "publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages", "review.session")
+)
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages"))
+PUBLISHED = Flag(
+    "published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages", "review.session")
+)
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
@@ -292,10 +298,13 @@ WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 # -- review ---------------------------------------------------------------------------------
 
 REVIEW = Result(
-    "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.review_decisions", "run")
+    "review",
+    lambda facts: PendingReview(**facts),
+    ("review.pages", "review.session"),
+    ("review.review_decisions", "review.session", "run"),
 )
 """The review pages that await decisions."""
-SAMPLE_SEED = _text("seed", ("review.pages",))
+SAMPLE_SEED = _text("seed", ("review.pages", "review.session"))
 """Seed of the review sample: the staged digest that the first page showed."""
 REVIEWED = Flag("reviewed", ("review.review_decisions",), ("stages.sanitize",))
 """A person made at least one decision."""
