@@ -40,6 +40,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "desk",
         "Open the web application: from an export to an approved release, in a browser.",
     ),
+    "diff": (
+        "release",
+        "Show what changed from one release to another: objects and patients added, removed or changed.",
+    ),
     "doctor": (
         "doctor",
         "Show versions, extras, models, resources and folders, and the connections that POLICY makes.",
@@ -52,6 +56,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "explain",
         "Explain a classifier's prediction for IMAGE with similar synthetic images.",
     ),
+    "export": ("release", "Export a release for other programs: the objects with what their headers say."),
     "federation": (
         "federation",
         "Train a model with other hospitals, who see neither images nor statistics of each other.",
@@ -80,6 +85,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "preview": (
         "run",
         "Show one object of an export before and after, as a run would change it; nothing is written.",
+    ),
+    "query": (
+        "release",
+        "Query a release in SQL: what its headers say, by object and by series, and its manifest.",
     ),
     "registry": (
         "release",

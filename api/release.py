@@ -16,6 +16,7 @@ from medsanitize.release.manifest import OBJECT_SCHEMA, ObjectRow, read_objects,
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from medsanitize.release.differences import Differences
     from medsanitize.release.verify import VerificationResult
     from medsanitize.release.version_changes import VersionChanges
 
@@ -133,6 +134,48 @@ class Release:
         except ModuleNotFoundError:
             raise UsageError("pandas is not installed", "Install it with: pip install pandas") from None
         return frame
+
+    def differences(self, earlier: Release) -> Differences:
+        """Compare this release with an earlier one: objects and patients added, removed or changed.
+
+        Parameters
+        ----------
+        earlier : Release
+            A release with the same release key; others have no pseudonyms in common with this one.
+
+        Raises
+        ------
+        IntegrityError
+            A manifest is missing or damaged.
+        """
+        from medsanitize.release.differences import release_differences
+
+        return release_differences(earlier.path, self._path)
+
+    def query(self, sql: str) -> pa.Table:
+        """Run a query in DuckDB's SQL on the tables of this release.
+
+        Parameters
+        ----------
+        sql : str
+            Tables: ``objects`` and ``patients``, the manifest; ``index``, the research index, which has what
+            the released headers say; ``series``, one row per series. Nothing else can be read.
+
+        Returns
+        -------
+        pyarrow.Table
+            The result.
+
+        Raises
+        ------
+        UsageError
+            The query is not valid or fails.
+        IntegrityError
+            A table is missing or damaged.
+        """
+        from medsanitize.release.query import query_release
+
+        return query_release(self._path, sql)
 
     def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
         """Verify this release; see `medsanitize.verify`."""

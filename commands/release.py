@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 from medsanitize.commands.options import KIND
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.stages.register import Registration
+    from medsanitize.release.exports.export import Form
     from medsanitize.release.registry import Registry
 
+_CHANGED: Final = {
+    "added": "added",
+    "removed": "removed",
+    "header": "with another header",
+    "pixels": "with other pixels",
+    "same": "same",
+}
 _KEY_VARIABLE: Final = "MEDSANITIZE_REGISTRY_KEY"
 
 
@@ -55,6 +65,81 @@ def audit(release: str, policy: Path | None, *, as_json: bool, **_: Any) -> int:
     ]
     facts = {"objects": result.objects, "files": result.files, "identifiers": str(result.identifiers)}
     print_result(as_json, {**facts, "findings": findings, "exit_code": code}, "\n".join(lines))
+    return code
+
+
+@command("query", "medsanitize query release 'SELECT Modality, count(*) FROM series GROUP BY Modality'")
+@click.argument("release", type=FILE)
+@click.argument("sql")
+def query(release: Path, sql: str, *, as_json: bool, **_: Any) -> int:
+    """Query a release in SQL: what its headers say, by object and by series, and its manifest.
+
+    Tables: index (one row per object) and series, with columns named as in DICOM and idc-index; objects and
+    patients, the manifest. The query can read nothing else.
+    """
+    from medsanitize.api.release import Release
+
+    found = Release(release).query(sql)
+    rows = found.to_pylist()
+    cells = [tuple("" if cell is None else str(cell) for cell in row.values()) for row in rows]
+    lines = aligned([tuple(found.column_names), *cells])
+    # A value of a header must not move the cursor of the terminal.
+    text = "\n".join("".join(one if one.isprintable() else "?" for one in line) for line in lines)
+    facts = {"columns": found.column_names, "rows": json.loads(json.dumps(rows, default=str)), "exit_code": 0}
+    print_result(as_json, facts, text)
+    return 0
+
+
+@command("diff", "medsanitize diff release-1.0 release-1.1")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+def diff(before: Path, after: Path, *, as_json: bool, **_: Any) -> int:
+    """Show what changed from one release to another: objects and patients added, removed or changed.
+
+    Releases with different release keys have no pseudonyms in common. --json lists every object.
+    """
+    from medsanitize.api.release import Release
+
+    older, newer = Release(before), Release(after)
+    found = newer.differences(older)
+    objects = (f"{found.objects[change]:,} {words}" for change, words in _CHANGED.items())
+    patients = (f"{number:,} {change}" for change, number in found.patients.items())
+    lines = [
+        f"{older.name} {older.version} -> {newer.name} {newer.version}",
+        f"Objects: {', '.join(objects)}.",
+        f"Patients: {', '.join(patients)}.",
+        "The policy is the same." if found.same_policy else "The policy changed.",
+    ]
+    facts = {
+        "objects": dict(found.objects),
+        "patients": dict(found.patients),
+        "changed": [asdict(one) for one in found.changed],
+        "same_policy": found.same_policy,
+    }
+    print_result(as_json, {**facts, "exit_code": 0}, "\n".join(lines))
+    return 0
+
+
+@command("export", "medsanitize export webdataset release shards")
+@click.argument("form", type=click.Choice(["huggingface", "nifti", "webdataset"]))
+@click.argument("release", type=FILE)
+@click.argument("output", type=FILE)
+def export(form: Form, release: Path, output: Path, *, as_json: bool, log_json: bool) -> int:
+    """Export a release for other programs: the objects with what their headers say.
+
+    huggingface writes Parquet files with the objects in them, webdataset tar files, nifti a volume with BIDS
+    sidecar for each series (extra export). After an interruption, the same command goes on. The same release
+    gives the same bytes; EXPORT.json names the release and the digest of every file.
+    """
+    from medsanitize.release.exports.export import export_release
+
+    with long_running(log_json) as (progress, cancellation):
+        done = export_release(release, output, form, progress, cancellation)
+    lines = [f"Objects: {done.objects:,}. Files: {done.files:,}."]
+    lines += [f"Left out: {count:,} {reason}." for reason, count in done.left_out.items()]
+    code = 1 if done.left_out else 0
+    facts = {"objects": done.objects, "files": done.files, "left_out": done.left_out, "exit_code": code}
+    print_result(as_json, facts, "\n".join(lines))
     return code
 
 

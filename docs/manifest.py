@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from medsanitize.release.manifest import OBJECT_SCHEMA, ORDER, PATIENT_SCHEMA, SCHEMA_VERSION
+from medsanitize.release.manifest import OBJECT_SCHEMA, ORDER, PATIENT_SCHEMA
+from medsanitize.release.manifest_file import SCHEMA_VERSION
+from medsanitize.release.research_index import INDEX_SCHEMA
 
 PAGE = Path(__file__).parent / "manifest.md"
 _HEAD = f"""\
@@ -13,7 +15,8 @@ _HEAD = f"""\
 
 This page is generated from the schemas: `python docs/manifest.py`.
 
-The manifest describes a release in two Parquet tables, or part files where they are large. Schema
+The manifest describes a release in three Parquet tables: its objects (part files where they are many), its
+patients, and the research index, which has what the released headers say. Schema
 version {SCHEMA_VERSION}. Rows are ordered by {", ".join(f"`{name}`" for name in ORDER)}. The metadata of
 each file has the schema version, the digest of the policy, the edition of PS3.15 whose tables were applied
 and the version of medsanitize; each column carries the description below. Pages
@@ -26,7 +29,8 @@ never in a manifest: they would link images to patients.
 
 def page() -> str:
     """The whole page."""
-    return _HEAD + _table("objects", OBJECT_SCHEMA) + _table("patients", PATIENT_SCHEMA)
+    tables = {"objects": OBJECT_SCHEMA, "patients": PATIENT_SCHEMA, "index": INDEX_SCHEMA}
+    return _HEAD + "".join(_table(name, schema) for name, schema in tables.items())
 
 
 def _table(name: str, schema: pa.Schema) -> str:

@@ -103,7 +103,9 @@ def summarize(
     """Build the public summary of the run from the state, the policy and the tally of the manifest."""
     counts = outcome_counts(state)
     dropped, quarantined = rule_counts(state, "dropped"), rule_counts(state, "quarantined")
-    registry = REGISTRY.load(state) or RegistryResult()
+    registry, card = REGISTRY.load(state) or RegistryResult(), CARD.load(state)
+    # Exact numbers of patients would defeat the noise of a dataset card.
+    described = {} if card else {title: dict(found) for title, found in tally.distributions.items() if found}
     return Summary(
         release=policy.release,
         preset=policy.preset,
@@ -136,7 +138,8 @@ def summarize(
         tables=tables,
         guidelines=guidelines,
         synthetic=SYNTHETIC.load(state),
-        card=CARD.load(state),
+        card=card,
+        distributions=described,
     )
 
 

@@ -13,6 +13,7 @@ from medsanitize.release.checksums import digest_file
 from medsanitize.release.dataset_card.documents import croissant_record_set
 from medsanitize.release.manifest import OBJECT_SCHEMA, PATIENT_SCHEMA
 from medsanitize.release.multi_file_objects import SLIDE_FORMATS
+from medsanitize.release.research_index import INDEX_SCHEMA
 from medsanitize.release.summary import Summary, synthesis_statement
 
 CONFORMS_TO: Final = "http://mlcommons.org/croissant/1.1"
@@ -65,6 +66,13 @@ def croissant_document(summary: Summary, staging: Path) -> dict[str, Any]:
                 {"fileObject": _id("patients.parquet")},
                 ("patient",),
             ),
+            _record_set(
+                "index",
+                "What the header of each object says, one row per object.",
+                INDEX_SCHEMA,
+                {"fileObject": _id("index.parquet")},
+                ("object_id",),
+            ),
             *([] if summary.card is None else [croissant_record_set(summary.card)]),
         ],
     }
@@ -107,6 +115,7 @@ def _distribution(summary: Summary, staging: Path) -> list[dict[str, Any]]:
     parts = layout.object_manifests(staging)
     described = [(path, "Object manifest: one row per object.") for path in parts]
     described.append((staging / layout.PATIENTS, "Patient manifest: one row per patient."))
+    described.append((staging / layout.INDEX, "Research index: what the released headers say, by object."))
     files = [_file_object(path, staging, _PARQUET, text) for path, text in described]
     for table in summary.tables:
         kind = _PARQUET if table.path.endswith(".parquet") else "text/csv"

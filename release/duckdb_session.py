@@ -50,7 +50,7 @@ def duckdb_session(folder: Path) -> Iterator[DuckDBPyConnection]:
             yield db
     except (duckdb.IOException, duckdb.OutOfMemoryException):
         raise EnvironmentFailure(
-            "Rows could not be sorted", "Free some space, then run the same command again"
+            "Rows could not be processed", "Free some space, then run the same command again"
         ) from None
     finally:
         with storage_errors():

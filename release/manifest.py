@@ -10,32 +10,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from medsanitize.errors import IntegrityError
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
-from medsanitize.release.parquet_io import make_array, read_record_batches
+from medsanitize.release.manifest_file import column, read_batches, with_metadata, write_table
 from medsanitize.sanitize.result import CheckResult
 
-# Raised when a column is added or changes its meaning.
-SCHEMA_VERSION: Final = "5"
 ORDER: Final = ("patient", "study", "series", "instance")
-ROWS_PER_GROUP: Final = 4096
-_NO_DICTIONARY: Final = frozenset(
-    {"object_id", "path", "instance", "sha256", "parts", "pixels_sha256", "bytes"}
-)
-"""Columns with mostly distinct values, for which a dictionary would only cost memory."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-
-
-def _field(name: str, kind: Any, description: str, *, nullable: bool = False) -> Any:
-    # Stored in the file, so that the table documents itself.
-    return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
 
 _COUNT = "Number of attributes {}."
@@ -43,118 +30,118 @@ _CHECK = "{} One of: passed, flagged, not_run, not_applicable."
 
 OBJECT_SCHEMA: Final = pa.schema(
     [
-        _field("object_id", pa.string(), "Keyed pseudonym of the object, unique in the release."),
-        _field(
+        column("object_id", pa.string(), "Keyed pseudonym of the object, unique in the release."),
+        column(
             "path",
             pa.string(),
             "Path of the released file (for a multi-file object, the main file), relative to the release,"
             " with forward slashes.",
         ),
-        _field(
+        column(
             "kind",
             pa.string(),
             "Kind of object: dicom, raster (a PNG, JPEG or TIFF file) or slide (not DICOM).",
         ),
-        _field("modality", pa.string(), "Modality (0008,0060), SM for slides; empty when none is stated."),
-        _field("sop_class", pa.string(), "SOP Class UID; empty for raster files and slides."),
-        _field("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for raster files and slides."),
-        _field("patient", pa.string(), "Pseudonym of the patient."),
-        _field("study", pa.string(), "Pseudonymous Study Instance UID."),
-        _field("series", pa.string(), "Pseudonymous Series Instance UID."),
-        _field(
+        column("modality", pa.string(), "Modality (0008,0060), SM for slides; empty when none is stated."),
+        column("sop_class", pa.string(), "SOP Class UID; empty for raster files and slides."),
+        column("transfer_syntax", pa.string(), "Transfer Syntax UID; empty for raster files and slides."),
+        column("patient", pa.string(), "Pseudonym of the patient."),
+        column("study", pa.string(), "Pseudonymous Study Instance UID."),
+        column("series", pa.string(), "Pseudonymous Series Instance UID."),
+        column(
             "instance",
             pa.string(),
             "Pseudonymous SOP Instance UID; for raster files and slides a generated UID.",
         ),
-        _field(
+        column(
             "bytes",
             pa.int64(),
             "Size of the released file in bytes; for a multi-file object the sum of its files.",
         ),
-        _field(
+        column(
             "sha256",
             pa.string(),
             "SHA-256 of the released file, hexadecimal. For a multi-file object, SHA-256 of a list with one"
             " line per file, ordered by name: SHA-256 of the file, two spaces, the file name after the"
             " object's name, line feed.",
         ),
-        _field(
+        column(
             "parts",
             pa.string(),
             "For a multi-file object (a slide, or a synthetic image with a sidecar), a JSON list of its"
             " files, main file first: file name after the object's name, size in bytes, SHA-256.",
             nullable=True,
         ),
-        _field(
+        column(
             "pixels_sha256",
             pa.string(),
             "SHA-256 of the decoded released pixels, hexadecimal.",
             nullable=True,
         ),
-        _field("rows", pa.int32(), "Rows of an image, in pixels.", nullable=True),
-        _field("columns", pa.int32(), "Columns of an image, in pixels.", nullable=True),
-        _field("frames", pa.int32(), "Number of frames.", nullable=True),
-        _field("actions_replaced", pa.int32(), _COUNT.format("replaced by a dummy value (D)")),
-        _field("actions_emptied", pa.int32(), _COUNT.format("emptied (Z)")),
-        _field("actions_removed", pa.int32(), _COUNT.format("removed (X)")),
-        _field("actions_cleaned", pa.int32(), _COUNT.format("cleaned (C)")),
-        _field("actions_uid", pa.int32(), _COUNT.format("replaced by a new, consistent UID (U)")),
-        _field("actions_kept", pa.int32(), _COUNT.format("kept although a rule applies to them (K)")),
-        _field("rules", pa.string(), "JSON object: rule id to number of times the rule was applied."),
-        _field("pixel_regions_cleaned", pa.int32(), "Number of blanked pixel regions."),
-        _field("check_pixels", pa.string(), _CHECK.format("Burned-in text.")),
-        _field("check_faces", pa.string(), _CHECK.format("Faces that could be rendered or recognized.")),
-        _field(
+        column("rows", pa.int32(), "Rows of an image, in pixels.", nullable=True),
+        column("columns", pa.int32(), "Columns of an image, in pixels.", nullable=True),
+        column("frames", pa.int32(), "Number of frames.", nullable=True),
+        column("actions_replaced", pa.int32(), _COUNT.format("replaced by a dummy value (D)")),
+        column("actions_emptied", pa.int32(), _COUNT.format("emptied (Z)")),
+        column("actions_removed", pa.int32(), _COUNT.format("removed (X)")),
+        column("actions_cleaned", pa.int32(), _COUNT.format("cleaned (C)")),
+        column("actions_uid", pa.int32(), _COUNT.format("replaced by a new, consistent UID (U)")),
+        column("actions_kept", pa.int32(), _COUNT.format("kept although a rule applies to them (K)")),
+        column("rules", pa.string(), "JSON object: rule id to number of times the rule was applied."),
+        column("pixel_regions_cleaned", pa.int32(), "Number of blanked pixel regions."),
+        column("check_pixels", pa.string(), _CHECK.format("Burned-in text.")),
+        column("check_faces", pa.string(), _CHECK.format("Faces that could be rendered or recognized.")),
+        column(
             "check_identifiers",
             pa.string(),
             _CHECK.format("Search for known identifiers in the released bytes."),
         ),
-        _field("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
-        _field("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
-        _field("check_overlap", pa.string(), _CHECK.format("The same patient in other releases.")),
-        _field("slide_vendor", pa.string(), "Vendor format of a whole-slide image.", nullable=True),
-        _field(
+        column("check_duplicates", pa.string(), _CHECK.format("Duplicates within the release.")),
+        column("check_registry", pa.string(), _CHECK.format("Duplicates in earlier releases.")),
+        column("check_overlap", pa.string(), _CHECK.format("The same patient in other releases.")),
+        column("slide_vendor", pa.string(), "Vendor format of a whole-slide image.", nullable=True),
+        column(
             "slide_levels",
             pa.string(),
             "Levels of a slide's pyramid, width x height in pixels, the largest first, separated by commas.",
             nullable=True,
         ),
-        _field("slide_mpp", pa.float64(), "Micrometers per pixel at the largest level.", nullable=True),
-        _field("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
-        _field("slide_stain", pa.string(), "Stain, if it is a known one.", nullable=True),
-        _field("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),
-        _field("slide_block", pa.string(), "Pseudonym of the block cut from the sample.", nullable=True),
-        _field("slide_section", pa.string(), "Pseudonym of the section of the block.", nullable=True),
-        _field("slide_scanner", pa.string(), "Pseudonym of the scanner.", nullable=True),
-        _field(
+        column("slide_mpp", pa.float64(), "Micrometers per pixel at the largest level.", nullable=True),
+        column("slide_objective", pa.float64(), "Magnification of the objective.", nullable=True),
+        column("slide_stain", pa.string(), "Stain, if it is a known one.", nullable=True),
+        column("slide_sample", pa.string(), "Pseudonym of the primary sample.", nullable=True),
+        column("slide_block", pa.string(), "Pseudonym of the block cut from the sample.", nullable=True),
+        column("slide_section", pa.string(), "Pseudonym of the section of the block.", nullable=True),
+        column("slide_scanner", pa.string(), "Pseudonym of the scanner.", nullable=True),
+        column(
             "slide_macros",
             pa.string(),
             "SHA-256 of the macro image, if it is kept (its label area is blanked); for AFI, of each file's"
             " macro image.",
             nullable=True,
         ),
-        _field("synthetic", pa.bool_(), "Whether the image is synthetic."),
-        _field("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
-        _field(
+        column("synthetic", pa.bool_(), "Whether the image is synthetic."),
+        column("model_digest", pa.string(), "SHA-256 of the generator of a synthetic image.", nullable=True),
+        column(
             "match_bound",
             pa.float64(),
             "Upper bound of the share of the generator's images that match a training patient, before these"
             " were removed.",
             nullable=True,
         ),
-        _field(
+        column(
             "residual_bound",
             pa.float64(),
             "Upper bound of the share of copies of training images among the synthetic images that are left.",
             nullable=True,
         ),
-        _field(
+        column(
             "gate_verdict",
             pa.string(),
             "Verdict of the privacy gate on a synthetic image.",
             nullable=True,
         ),
-        _field(
+        column(
             "synthetic_label", pa.string(), "Class label a synthetic image was generated for.", nullable=True
         ),
     ]
@@ -162,12 +149,12 @@ OBJECT_SCHEMA: Final = pa.schema(
 
 PATIENT_SCHEMA: Final = pa.schema(
     [
-        _field("patient", pa.string(), "Pseudonym of the patient."),
-        _field("studies", pa.int32(), "Number of released studies."),
-        _field("series", pa.int32(), "Number of released series."),
-        _field("objects", pa.int64(), "Number of released objects."),
-        _field("bytes", pa.int64(), "Total size of the released files in bytes."),
-        _field("modalities", pa.string(), "Modalities, sorted, separated by commas."),
+        column("patient", pa.string(), "Pseudonym of the patient."),
+        column("studies", pa.int32(), "Number of released studies."),
+        column("series", pa.int32(), "Number of released series."),
+        column("objects", pa.int64(), "Number of released objects."),
+        column("bytes", pa.int64(), "Total size of the released files in bytes."),
+        column("modalities", pa.string(), "Modalities, sorted, separated by commas."),
     ]
 )
 
@@ -273,7 +260,7 @@ def write_objects(
         The disk is full or fails.
     """
     target = folder / layout.MANIFEST
-    schema = _with_metadata(OBJECT_SCHEMA, metadata)
+    schema = with_metadata(OBJECT_SCHEMA, metadata)
     checked = _checked(rows)
     written: list[Path] = []
     with storage_errors():
@@ -285,7 +272,7 @@ def write_objects(
         while (first := next(checked, None)) is not None or not written:
             part = target / f"objects-{len(written):05d}.parquet"
             head = () if first is None else (first,)
-            _write_file(part, schema, _chain(head, islice(checked, rows_per_file - len(head))), ORDER)
+            write_table(part, schema, _chain(head, islice(checked, rows_per_file - len(head))), ORDER)
             written.append(part)
             if first is None:
                 break
@@ -316,7 +303,7 @@ def write_patients(rows: Iterable[PatientRow], folder: Path, *, metadata: Mappin
     path = folder / layout.PATIENTS
     with storage_errors():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_file(path, _with_metadata(PATIENT_SCHEMA, metadata), _ascending(rows), ("patient",))
+        write_table(path, with_metadata(PATIENT_SCHEMA, metadata), _ascending(rows), ("patient",))
     return path
 
 
@@ -350,34 +337,6 @@ def read_rows(folder: Path) -> Iterator[ObjectRow]:
             yield ObjectRow(**{**values, **checks})
 
 
-def read_batches(
-    path: Path, schema: pa.Schema, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Read one manifest file in batches, verifying page checksums.
-
-    Parameters
-    ----------
-    path : Path
-        The Parquet file.
-    schema : pa.Schema
-        ``OBJECT_SCHEMA`` or ``PATIENT_SCHEMA``; the file must have exactly this schema.
-    columns : sequence of str, optional
-        Columns to read; by default all.
-
-    Raises
-    ------
-    IntegrityError
-        The file is missing, truncated or of another schema, or a page does not match its checksum.
-    """
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if not file.schema_arrow.equals(schema):
-                raise _unreadable(path)
-            yield from read_record_batches(file, ROWS_PER_GROUP, columns)
-    except (pa.ArrowException, OSError, ValueError):
-        raise _unreadable(path) from None
-
-
 def count_patients(folder: Path) -> Iterator[PatientRow]:
     """Aggregate the object manifest of a release to one row per patient."""
     columns = ["patient", "study", "series", "bytes", "modality"]
@@ -399,41 +358,9 @@ def count_patients(folder: Path) -> Iterator[PatientRow]:
         yield PatientRow(patient, len(studies), len(series), objects, size, names)
 
 
-def _unreadable(path: Path) -> IntegrityError:
-    return IntegrityError(f"{layout.MANIFEST}/{path.name} is damaged", "Fetch the release again")
-
-
-def _with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
-    facts = {**metadata, "schema_version": SCHEMA_VERSION, "format_version": layout.FORMAT_VERSION}
-    # Sorted, because the order of metadata is part of the bytes of the file.
-    return schema.with_metadata(dict(sorted(facts.items())))
-
-
 def _chain(head: Iterable[ObjectRow], tail: Iterable[ObjectRow]) -> Iterator[ObjectRow]:
     yield from head
     yield from tail
-
-
-def _write_file(path: Path, schema: pa.Schema, rows: Iterator[Any], order: Sequence[str]) -> None:
-    sorting = [pq.SortingColumn(schema.get_field_index(name)) for name in order]
-    getters = [attrgetter(name) for name in schema.names]
-    with pq.ParquetWriter(
-        # Stated explicitly: new defaults of pyarrow must not change the bytes.
-        path,
-        schema,
-        version="2.6",
-        compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in _NO_DICTIONARY],
-        write_page_checksum=True,
-        write_page_index=True,
-        sorting_columns=sorting,
-    ) as writer:
-        while batch := list(islice(rows, ROWS_PER_GROUP)):
-            arrays = [
-                make_array([getter(row) for row in batch], field.type)
-                for getter, field in zip(getters, schema, strict=True)
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def _checked(rows: Iterable[ObjectRow]) -> Iterator[ObjectRow]:

@@ -40,7 +40,7 @@ def release_urn(name: str, version: str) -> str:
 def provenance_document(summary: Summary, staging: Path) -> dict[str, Any]:
     """Return the PROV document of a staged release; manifests and tables are hashed."""
     release = summary.release
-    paths = [*layout.object_manifests(staging), staging / layout.PATIENTS]
+    paths = [*layout.object_manifests(staging), staging / layout.PATIENTS, staging / layout.INDEX]
     paths += [staging / table.path for table in summary.tables]
     files = [
         {

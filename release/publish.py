@@ -215,6 +215,7 @@ def _waiting(staging: Path, output: Path) -> list[str]:
 def _require_complete(output: Path) -> None:
     names = (
         layout.PATIENTS,
+        layout.INDEX,
         layout.CROISSANT,
         layout.RO_CRATE,
         layout.PROVENANCE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,8 @@ _CHECKS: Final = {
     "overlap": "Same patient in other releases",
 }
 _KINDS: Final = {"dicom": "DICOM objects", "raster": "PNG, JPEG and TIFF images", "slide": "Slides"}
+# Of values that are not from a short list, such as manufacturers.
+_MOST_VALUES: Final = 12
 _RESULTS: Final = ("passed", "flagged", "not_run", "not_applicable")
 _SIGNS: Final = {"passed": "✓", "flagged": "!", "failed": "✕", "not_run": "–", "not_applicable": "·"}
 
@@ -156,6 +159,7 @@ def _view(summary: Summary) -> dict[str, Any]:
         "modalities": _bars({name or "none stated": n for name, n in summary.modalities.items()}),
         "sop_classes": _bars(summary.sop_classes, sop_class_names()),
         "kinds": _bars(summary.kinds, _KINDS),
+        "distributions": {title: _in_order(found) for title, found in summary.distributions.items()},
         "actions": _actions(summary.actions),
         "rules": _bars(summary.rules, summary.meanings),
         "dropped": _bars(summary.dropped, summary.meanings),
@@ -200,6 +204,13 @@ def _actions(actions: Mapping[str, int]) -> list[tuple[str, _Bar]]:
         (letter, _Bar(name, actions.get(name, 0), _share(actions.get(name, 0), longest), meaning))
         for name, letter, meaning in _ACTIONS
     ]
+
+
+def _in_order(counts: Mapping[str, int]) -> list[_Bar]:
+    """Return bars of the most frequent values: ages by age, others by length."""
+    bars = _bars(counts)[:_MOST_VALUES]
+    ages = all(bar.name[:1].isdigit() for bar in bars)
+    return sorted(bars, key=lambda bar: int(re.split(r"\D", bar.name)[0])) if ages else bars
 
 
 def _bars(counts: Mapping[str, int], notes: Mapping[str, str] | None = None) -> list[_Bar]:

@@ -77,7 +77,13 @@ def _described(summary: Summary, staging: Path) -> list[Path]:
     card = () if summary.card is None else (layout.CARD,)
     names = (layout.CROISSANT, layout.PROVENANCE, layout.CONFORMANCE, *card, layout.REPORT)
     evidence = [staging / name for name in names]
-    return [*layout.object_manifests(staging), staging / layout.PATIENTS, *tables, *evidence]
+    return [
+        *layout.object_manifests(staging),
+        staging / layout.PATIENTS,
+        staging / layout.INDEX,
+        *tables,
+        *evidence,
+    ]
 
 
 def _descriptor() -> dict[str, Any]:

@@ -235,6 +235,9 @@ class Summary:
         Synthetic images; None if no image was replaced.
     card : DatasetCard or None
         Numbers of patients with differential privacy; None without a card.
+    distributions : mapping of str to mapping of str to int
+        Patients by age, sex, body part and manufacturer, as the released headers state them; empty with a
+        card.
     """
 
     release: Release
@@ -270,6 +273,7 @@ class Summary:
     guidelines: tuple[Guideline, ...] = ()
     synthetic: SyntheticSummary | None = None
     card: DatasetCard | None = None
+    distributions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def missing_metadata(self) -> tuple[str, ...]:
         """Return the public fields that the policy leaves empty, in the policy's order."""

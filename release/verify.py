@@ -23,8 +23,10 @@ from medsanitize.release.checksums import (
     read_checksums,
     walk_files,
 )
-from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
+from medsanitize.release.manifest import PATIENT_SCHEMA
+from medsanitize.release.manifest_file import read_batches
 from medsanitize.release.release_json import self_digest
+from medsanitize.release.research_index import INDEX_SCHEMA
 
 Fault = Literal[
     "changed", "missing", "added", "unreadable", "not a regular file", "bad signature", "contradictory"
@@ -261,12 +263,16 @@ def _check_manifests(release: Path, problems: _Problems) -> None:
                 break
     except (IntegrityError, pa.ArrowException):
         problems.add(layout.release_path(parts[0], release), "unreadable")
-    try:
-        # Reading verifies the page checksums.
-        for _ in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA):
-            pass
-    except IntegrityError:
-        problems.add(layout.PATIENTS, "unreadable")
+    for path, schema in ((layout.PATIENTS, PATIENT_SCHEMA), (layout.INDEX, INDEX_SCHEMA)):
+        # Releases of earlier versions have no research index.
+        if path == layout.INDEX and not (release / path).exists():
+            continue
+        try:
+            # Reading verifies the page checksums.
+            for _ in read_batches(release / path, schema):
+                pass
+        except IntegrityError:
+            problems.add(path, "unreadable")
 
 
 def _check_attestation(release: Path, root: dict[str, Any], public: Any, problems: _Problems) -> bool:

@@ -110,6 +110,8 @@ class ObjectRecord:
     stated : tuple of (int or None, str, str)
         Age in years up to 90, sex, and body part if it is a defined term, as the source states them. PHI,
         only for the dataset card; not shown by ``repr``.
+    research : mapping of str to str, int or float
+        Columns of the research index that the released header gives.
     """
 
     outcome: Outcome
@@ -133,6 +135,7 @@ class ObjectRecord:
     parts: tuple[FilePart, ...] = ()
     times: tuple[str, str] = ("", "")
     stated: tuple[int | None, str, str] = field(default=(None, "", ""), repr=False)
+    research: Mapping[str, str | int | float] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -57,6 +57,11 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start what takes longest first: otherwise one process ends with it while the others wait."""
+    items.sort(key=lambda item: item.path.parent.name != "system")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test, before its fixtures, if an extra that it is marked with is not installed."""

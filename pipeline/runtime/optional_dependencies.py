@@ -23,6 +23,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "card": ("opendp",),
     "dp": ("dp_accounting", "opacus"),
+    "export": ("dcm2niix",),
     "containers": ("py7zr", "pycdlib"),
     "pacs": ("dicomweb_client", "pynetdicom"),
     "party": ("aiohttp",),

@@ -20,6 +20,7 @@ from medsanitize.release.canonical_json import canonical_json
 from medsanitize.release.layout import staged_path
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.multi_file_objects import parts_to_json
+from medsanitize.release.research_index import Row, write_index
 from medsanitize.release.summary import SyntheticSummary
 from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
@@ -27,7 +28,7 @@ from medsanitize.sanitize.result import CheckResult, ObjectRecord
 
 @dataclass(frozen=True, slots=True)
 class ManifestsStage(Stage):
-    """Write the manifests of objects and patients, and count over their rows."""
+    """Write the manifests of objects and patients and the research index, and count over their rows."""
 
     policy_digest: str
     compares_registry: bool
@@ -67,8 +68,8 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
         found = set(row.flags.split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(
-            object_id=keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex(),
-            path=staged_path(record.patient, record.study, record.series, record.instance, row.suffix),
+            object_id=_object_id(record, subkeys),
+            path=_path(record, row.suffix),
             kind=record.kind,
             modality=record.modality,
             sop_class=record.sop_class,
@@ -103,7 +104,7 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
         )
         if row.label is not None and synthetic is not None:
             out = _as_synthetic(out, state.seal.open(row.label, b"label").decode(), synthetic)
-        tally.add(out, record.rules, record.times)
+        tally.add(out, record.rules, record.times, record.research)
         yield out
 
 
@@ -172,7 +173,7 @@ def _overlap_check(found: set[str], problem: object, compared: OverlapResult | N
 
 
 def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, staging: Path) -> Tally:
-    """Write the manifests of objects and patients to the staging folder, and return the counts."""
+    """Write the manifests and the research index to the staging folder, and return the counts."""
     metadata = {
         "policy_digest": rules.policy_digest,
         "ps3.15": edition(),
@@ -182,4 +183,36 @@ def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, stagi
     # In this order: the patients are counted from the object manifest that was just written.
     write_objects(object_rows(rules, state, subkeys, tally), staging, metadata=metadata)
     write_patients(count_patients(staging), staging, metadata=metadata)
+    write_index(_index_rows(state, subkeys), staging, metadata=metadata)
     return tally
+
+
+def _index_rows(state: State, subkeys: SubKeys) -> Iterator[Row]:
+    """Yield the rows of the research index, in the order of the object manifest."""
+    for row in released_objects(state):
+        record = open_record(state.seal, "released", row.names, row.payload)
+        yield {
+            **record.research,
+            "object_id": _object_id(record, subkeys),
+            "path": _path(record, row.suffix),
+            "kind": record.kind,
+            "PatientID": record.patient,
+            "StudyInstanceUID": record.study,
+            "SeriesInstanceUID": record.series,
+            "SOPInstanceUID": record.instance,
+            "SOPClassUID": record.sop_class,
+            "TransferSyntaxUID": record.transfer_syntax,
+            "Modality": record.modality,
+            "instance_size": row.size,
+            "Rows": record.rows,
+            "Columns": record.columns,
+            "NumberOfFrames": record.frames,
+        }
+
+
+def _object_id(record: ObjectRecord, subkeys: SubKeys) -> str:
+    return keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex()
+
+
+def _path(record: ObjectRecord, suffix: str) -> str:
+    return staged_path(record.patient, record.study, record.series, record.instance, suffix)

@@ -6,8 +6,10 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from medsanitize.policies.dataset_card import OLDEST
 from medsanitize.release.manifest import ObjectRow
 
 if TYPE_CHECKING:
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ACTIONS = {"D": "replaced", "Z": "emptied", "X": "removed", "C": "cleaned", "U": "uid", "K": "kept"}
+# Columns of the research index whose values the report counts.
+DESCRIBED = MappingProxyType(
+    {
+        "Age in years": "PatientAgeYears",
+        "Sex": "PatientSex",
+        "Body part": "BodyPartExamined",
+        "Manufacturer": "Manufacturer",
+    }
+)
+_YEARS = 10
 _CHECKS = ("pixels", "faces", "identifiers", "duplicates", "registry", "overlap")
 
 
@@ -38,6 +50,8 @@ class Tally:
         Objects by the value of each check.
     times : pair of array
         Digests of the objects' times of day, in the source and in the release.
+    distributions : dict of str to Counter of str
+        Patients by each value of `DESCRIBED` that the released headers state.
     """
 
     objects: int = 0
@@ -52,12 +66,22 @@ class Tally:
     rules: Counter[str] = field(default_factory=Counter)
     checks: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in _CHECKS})
     times: tuple[array[int], array[int]] = field(default_factory=lambda: (array("Q"), array("Q")))
+    distributions: dict[str, Counter[str]] = field(
+        default_factory=lambda: {title: Counter() for title in DESCRIBED}
+    )
     _last: tuple[str, str, str] = ("", "", "")
+    _counted: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, row: ObjectRow, rules: Mapping[str, int], times: tuple[str, str] = ("", "")) -> None:
+    def add(
+        self,
+        row: ObjectRow,
+        rules: Mapping[str, int],
+        times: tuple[str, str] = ("", ""),
+        research: Mapping[str, str | int | float] = MappingProxyType({}),
+    ) -> None:
         """Count one row; rows must be ordered by patient, study and series.
 
-        ``times`` are the digests of `ObjectRecord`.
+        ``times`` and ``research`` are those of `ObjectRecord`.
         """
         # Comparing with the previous row needs no set of all patients in memory.
         patient, study, series = self._last
@@ -67,6 +91,9 @@ class Tally:
         self.studies += new_study
         self.series += new_study or row.series != series
         self._last = (row.patient, row.study, row.series)
+        if new_patient:
+            self._counted.clear()
+        self._describe(research)
         self.objects += 1
         self.bytes += row.bytes
         self.regions += row.pixel_regions_cleaned
@@ -81,10 +108,25 @@ class Tally:
         for name in _CHECKS:
             self.checks[name][str(getattr(row, f"check_{name}"))] += 1
 
+    def _describe(self, research: Mapping[str, str | int | float]) -> None:
+        """Count a patient once for each value of its objects."""
+        for title, attribute in DESCRIBED.items():
+            value = research.get(attribute)
+            shown = "" if value is None else _band(value) if isinstance(value, int) else str(value)
+            if shown and (title, shown) not in self._counted:
+                self._counted.add((title, shown))
+                self.distributions[title][shown] += 1
+
     @property
     def actions(self) -> dict[str, int]:
         """Attributes by action; see `count_actions`."""
         return count_actions(self.rules)
+
+
+def _band(years: int) -> str:
+    """Return the ten years that an age is in; released ages end at 90."""
+    first = years // _YEARS * _YEARS
+    return f"{first}-{first + _YEARS - 1}" if years < OLDEST else f"{OLDEST} or more"
 
 
 def count_by_times(times: tuple[array[int], array[int]]) -> dict[str, int]:

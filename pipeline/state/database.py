@@ -22,7 +22,7 @@ from medsanitize.sanitize.pseudonyms import SubKeys
 # Rows of a page: enough to amortize a query, few enough for memory.
 PAGE = 500
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 # A commit per object would dominate the run time; a kill loses at most one such batch.
 _COMMIT_OBJECTS = 500
 _COMMIT_SECONDS = 1.0

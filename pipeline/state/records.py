@@ -36,6 +36,7 @@ def seal_record(seal: Seal, record: ObjectRecord) -> bytes:
         [astuple(part) for part in record.parts],
         record.times,
         record.stated,
+        dict(record.research),
     ]
     return seal.close(json.dumps(facts).encode(), b"record")
 
@@ -44,7 +45,7 @@ def open_record(seal: Seal, outcome: str, names: Sequence[str | None], payload: 
     """Restore a record from its row; ``names`` are the pseudonyms of patient, study, series, instance."""
     facts: list[Any] = json.loads(seal.open(payload, b"record"))
     kind, findings, rules, modality, sop_class, syntax, rows, columns, frames, *facts = facts
-    pixels, regions, faces, slide, parts, (before, after), (age, sex, part) = facts
+    pixels, regions, faces, slide, parts, (before, after), (age, sex, part), research = facts
     patient, study, series, instance = (name or "" for name in names)
     return ObjectRecord(
         outcome=Outcome(outcome),
@@ -68,6 +69,7 @@ def open_record(seal: Seal, outcome: str, names: Sequence[str | None], payload: 
         parts=tuple(FilePart(*part) for part in parts),
         times=(before, after),
         stated=(age, sex, part),
+        research=research,
     )
 
 

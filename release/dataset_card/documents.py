@@ -33,8 +33,8 @@ def limits() -> tuple[str, ...]:
     return (
         "The card protects patients from its figures. It does not protect them from the release itself: the "
         "manifest states the exact number of patients, and the modality and the number of images of each. "
-        "Age, sex and body region are as exact in the headers, and findings in the tables, as the policy "
-        "keeps them.",
+        "Age, sex and body region are as exact in the headers and in the research index, and findings in the "
+        "tables, as the policy keeps them.",
         "The epsilons of the cards of all versions add up, and of all other statistics about these patients.",
         "Errors are those of the noise, before the figures were made consistent, which makes most of them "
         "smaller; a figure near 0 is rounded up to 0 if noise made it negative.",

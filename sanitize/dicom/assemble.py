@@ -54,6 +54,19 @@ def raw_value(out: list[bytes], layout: Layout, tag: int) -> bytes:
     return out[place][read_element_header(out[place], 0, len(out[place]), layout)[3] :]
 
 
+def elements_of(out: list[bytes], layout: Layout, tags: frozenset[int]) -> dict[int, tuple[bytes, int]]:
+    """Return the encoded elements of some tags in a rewritten data set, and where their values start."""
+    found: dict[int, tuple[bytes, int]] = {}
+    last = max(tags)
+    for chunk in out:
+        tag = _tag_of(chunk, layout)
+        if tag > last:
+            break
+        if tag in tags:
+            found[tag] = chunk, read_element_header(chunk, 0, len(chunk), layout)[3]
+    return found
+
+
 def _tag_of(chunk: bytes, layout: Layout) -> int:
     group, number, _ = layout.tag.unpack_from(chunk)
     return int(group) << 16 | int(number)

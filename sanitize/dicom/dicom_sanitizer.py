@@ -29,6 +29,7 @@ from medsanitize.sanitize.dicom.faces import FaceCheck, check_face, remove_face
 from medsanitize.sanitize.dicom.object_state import ObjectState, Piece, SubjectState
 from medsanitize.sanitize.dicom.overlays import kept_planes, put_planes
 from medsanitize.sanitize.dicom.patient_characteristics import CHARACTERISTICS, patient_characteristics
+from medsanitize.sanitize.dicom.research_attributes import research_attributes
 from medsanitize.sanitize.dicom.rewrite import walk_dataset
 from medsanitize.sanitize.dicom.rules import AttributeRules, registered_uids
 from medsanitize.sanitize.dicom.sr_content import ContentTree
@@ -317,6 +318,7 @@ class DicomSanitizer(Sanitizer[Buffer]):
             pixel_regions_cleaned=step.regions if step else 0,
             times=time_digests(walk, out, modality),
             stated=patient_characteristics(walk),
+            research=research_attributes(out, layout),
         )
         meta = build_file_meta(container.syntax, done.sop_class, uids[_SOP])
         review_items = (*walk.job.review_items, *(step.review_items if step else ()))

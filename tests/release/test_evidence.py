@@ -22,6 +22,7 @@ from medsanitize.release.build import write_evidence
 from medsanitize.release.checksums import read_checksums
 from medsanitize.release.manifest import count_patients, write_objects, write_patients
 from medsanitize.release.release_json import root_document
+from medsanitize.release.research_index import write_index
 from medsanitize.release.summary import Summary, SyntheticSummary
 
 Make = Callable[..., Any]
@@ -81,6 +82,7 @@ def test_checksums_are_ordered_folder_by_folder_even_where_names_are_prefixes(
         (tmp_path / rows[-1].path).write_bytes(b"x")
     write_objects(rows, tmp_path, metadata={})
     write_patients(count_patients(tmp_path), tmp_path, metadata={})
+    write_index(iter(()), tmp_path, metadata={})
     write_evidence(tmp_path, summary(tables=()), signing_key=None)
     assert sum(entry.path.startswith("data/") for entry in read_checksums(tmp_path / "SHA256SUMS")) == 3
 

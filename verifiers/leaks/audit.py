@@ -298,7 +298,8 @@ def _search_file(path: Path, search: IdentifierSearch) -> tuple[Finding, ...]:
 
 def _check_patients(release: Path) -> Iterator[Finding]:
     """Check that the patient manifest is the aggregate of the object manifest."""
-    from medsanitize.release.manifest import PATIENT_SCHEMA, read_batches
+    from medsanitize.release.manifest import PATIENT_SCHEMA
+    from medsanitize.release.manifest_file import read_batches
 
     stated = (
         row for batch in read_batches(release / layout.PATIENTS, PATIENT_SCHEMA) for row in batch.to_pylist()

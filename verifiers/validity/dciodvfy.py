@@ -69,13 +69,19 @@ def compare_errors(source: Path, released: Path) -> Validity:
     Returns
     -------
     Validity
-        Not judged if dciodvfy is not installed, fails, or loses its place in a file.
+        Not judged if dciodvfy is not installed, takes too long, crashes at the source, or loses its place in
+        it. That it does so with the released object alone is an error of its own.
     """
     program = find_dciodvfy()
-    before = _errors(program, source) if program else None
-    after = _errors(program, released) if program and before is not None else None
-    if program and before is not None and after is not None and after - before:
-        before |= _errors_behind_un(program, source)
+    if program is None:
+        return Validity(judged=False)
+    try:
+        before = _errors(program, source)
+        after = _errors(program, released) if before is not None else None
+        if before is not None and after is not None and after - before:
+            before |= _errors_behind_un(program, source)
+    except subprocess.TimeoutExpired:
+        return Validity(judged=False)  # as likely a busy machine as an object with an error
     return compared(before, after)
 
 
@@ -98,6 +104,8 @@ def _errors_behind_un(program: str, source: Path) -> Counter[str]:
             data_set.save_as(copy)
             copy.seek(0)
             return _errors_of(program, copy) or Counter()
+    except subprocess.TimeoutExpired:
+        raise
     except Exception:  # noqa: BLE001  what pydicom cannot read or write excuses nothing
         return Counter()
 
@@ -121,7 +129,7 @@ def _errors_of(program: str, file: IO[bytes]) -> Counter[str] | None:
             timeout=_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
     # A signal: the program crashed.
     if done.returncode < 0:

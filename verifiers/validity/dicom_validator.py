@@ -54,8 +54,8 @@ def compare_modules(source: Path, released: Path) -> Validity:
     Returns
     -------
     Validity
-        Not judged if dicom-validator is not installed, pydicom does not read a file, or the SOP class is not
-        in the tables.
+        Not judged if dicom-validator is not installed, pydicom does not read the source, or its SOP class is
+        not in the tables. That this holds for the released object alone is an error of its own.
     """
     if not has_dicom_validator():
         return Validity(judged=False)

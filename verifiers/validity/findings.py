@@ -13,7 +13,7 @@ from pydicom.datadict import keyword_for_tag
 class Validity:
     """Errors of a released object: those that its source has not, and those that both have.
 
-    ``judged`` is False if the validator could not read one of them to the end.
+    ``judged`` is False if the validator could not read the source to the end.
     """
 
     judged: bool
@@ -21,10 +21,16 @@ class Validity:
     kept: Mapping[str, int] = field(default_factory=dict)
 
 
+# The error of a released object that a validator cannot read to the end.
+NOT_READ = "cannot be read to its end"
+
+
 def compared(before: Counter[str] | None, after: Counter[str] | None) -> Validity:
     """Compare the errors of a source and of its released object; None is a file that was not read."""
-    if before is None or after is None:
+    if before is None:
         return Validity(judged=False)
+    # Otherwise damage that stops a validator would pass more easily than damage that it reports.
+    after = Counter([NOT_READ]) if after is None else after
     return Validity(True, dict(sorted((after - before).items())), dict(sorted((after & before).items())))
 
 

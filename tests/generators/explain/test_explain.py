@@ -31,6 +31,7 @@ from medsanitize.policies.model import Release
 from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.publish import publish
+from medsanitize.release.research_index import write_index
 from medsanitize.release.summary import Summary
 from numpy.typing import NDArray
 from PIL import Image
@@ -222,6 +223,7 @@ def make_release(folder: Path, contents: list[bytes], synthetic: Callable[[int],
         (staging / row.path).write_bytes(data)
     write_objects(rows, staging, metadata={"policy_digest": "5a" * 32})
     write_patients(count_patients(staging), staging, metadata={"policy_digest": "5a" * 32})
+    write_index(iter(()), staging, metadata={"policy_digest": "5a" * 32})
     count = len(rows)
     summary = Summary(
         release=Release(name="catalog", version="1", mode="anonymous"),

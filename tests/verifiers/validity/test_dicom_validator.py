@@ -12,6 +12,7 @@ import pytest
 from medsanitize.policies.tables.standard import iod_modules
 from medsanitize.verifiers.validity import dicom_validator
 from medsanitize.verifiers.validity.dicom_validator import compare_modules
+from medsanitize.verifiers.validity.findings import NOT_READ
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from tests.helpers.hospital import real_file, write_ct
@@ -163,15 +164,23 @@ def test_an_unknown_attribute_has_neither_name_nor_number(tmp_path: Path) -> Non
 
 
 @needs_validator
-def test_what_is_no_object_or_of_an_unknown_class_is_not_judged(tmp_path: Path) -> None:
-    source = real_file("CT_small.dcm")
+def test_a_source_that_is_no_object_or_of_an_unknown_class_is_not_judged(tmp_path: Path) -> None:
+    released = real_file("CT_small.dcm")
     (tmp_path / "b.dcm").write_bytes(b"no object")
 
-    other = changed(source, tmp_path, lambda data: setattr(data, "SOPClassUID", "1.2.3"))
+    other = changed(released, tmp_path, lambda data: setattr(data, "SOPClassUID", "1.2.3"))
 
-    assert not compare_modules(source, tmp_path / "b.dcm").judged
-    assert not compare_modules(source, tmp_path / "missing.dcm").judged
+    assert not compare_modules(tmp_path / "b.dcm", released).judged
+    assert not compare_modules(tmp_path / "missing.dcm", released).judged
     assert not compare_modules(other, other).judged
+
+
+@needs_validator
+def test_a_released_object_that_alone_is_not_read_to_its_end_is_an_error_of_ours(tmp_path: Path) -> None:
+    source = real_file("CT_small.dcm")
+    (tmp_path / "b.dcm").write_bytes(source.read_bytes()[:1000])
+
+    assert compare_modules(source, tmp_path / "b.dcm").introduced == {NOT_READ: 1}
 
 
 @needs_validator

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from medsanitize.verifiers.validity import dciodvfy
 from medsanitize.verifiers.validity.dciodvfy import compare_errors, find_dciodvfy, without_values
+from medsanitize.verifiers.validity.findings import NOT_READ
 from medsanitize.verifiers.validity.gdcm_reader import gdcm_digest
 from medsanitize.verifiers.validity.pixels import pixels_differ
 from pydicom.uid import RLELossless
@@ -189,12 +190,33 @@ def test_the_arguments_of_dciodvfy_name_no_file(tmp_path: Path, monkeypatch: pyt
 
 
 @needs_dciodvfy
-def test_a_file_that_dciodvfy_cannot_read_is_not_judged(tmp_path: Path) -> None:
+def test_a_source_that_dciodvfy_cannot_read_is_not_judged(tmp_path: Path) -> None:
+    released = write_ct(tmp_path / "a.dcm", 1)
+    (tmp_path / "b.dcm").write_bytes(b"no object")
+
+    assert not compare_errors(tmp_path / "b.dcm", released).judged
+    assert not compare_errors(tmp_path / "missing.dcm", released).judged
+
+
+@needs_dciodvfy
+def test_a_released_object_that_dciodvfy_alone_cannot_read_is_an_error_of_ours(tmp_path: Path) -> None:
     source = write_ct(tmp_path / "a.dcm", 1)
     (tmp_path / "b.dcm").write_bytes(b"no object")
 
-    assert not compare_errors(source, tmp_path / "b.dcm").judged
-    assert not compare_errors(source, tmp_path / "missing.dcm").judged
+    assert compare_errors(source, tmp_path / "b.dcm").introduced == {NOT_READ: 1}
+
+
+def test_a_validator_that_takes_too_long_judges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "dciodvfy"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(dciodvfy, "find_dciodvfy", lambda: str(program))
+    monkeypatch.setattr(dciodvfy, "_SECONDS", 0.1)
+    source = write_ct(tmp_path / "a.dcm", 1)
+
+    assert not compare_errors(source, source).judged
 
 
 NAMES = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=6).map(lambda letters: f"QX{letters}")

@@ -74,7 +74,9 @@ def test_accountants_that_contradict_each_other_refuse(wrong: Spent) -> None:
         require_agreement(wrong)
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0.5, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.02, marks=pytest.mark.slow), 0.5, pytest.param(8.0, marks=pytest.mark.slow)]
+)
 def test_derived_noise_is_within_the_budget_and_hardly_larger_than_needed(epsilon: float) -> None:
     budget = PrivacyBudget(epsilon, 1e-5)
     noise = noise_for(budget, 0.1, 100)

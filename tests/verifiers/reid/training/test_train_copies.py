@@ -48,6 +48,7 @@ def embedded(model: Verification, images: Squares) -> NDArray[np.float32]:
     return model.embed([ImageArray(one / np.float32(255), Modality.RADIOGRAPH) for one in images])
 
 
+@pytest.mark.slow
 def test_copies_score_higher_than_other_people(model: Verification, strangers: Squares) -> None:
     seen = embedded(model, strangers)
     pairs = [(a, b) for a in range(len(seen)) for b in range(len(seen)) if a != b]
