@@ -14,7 +14,7 @@ from medsanitize.offline import keep_offline
 if TYPE_CHECKING:
     from medsanitize.api.deidentifier import Deidentifier, Result
     from medsanitize.api.jobs import audit, compare, plan, propose_words, run, verify
-    from medsanitize.api.policy import load_policy
+    from medsanitize.api.policy import import_policy, load_policy
     from medsanitize.api.release import Release
     from medsanitize.api.release_key import ReleaseKey, keygen
     from medsanitize.errors import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PolicyError,
         UsageError,
     )
+    from medsanitize.pipeline.jobs.import_policy import ImportedPolicy
     from medsanitize.policies.model import Policy
     from medsanitize.progress import Progress
     from medsanitize.sanitize.result import Finding, Outcome
@@ -34,6 +35,7 @@ __all__ = [
     "Deidentifier",
     "EnvironmentFailure",
     "Finding",
+    "ImportedPolicy",
     "IntegrityError",
     "KeyMaterialError",
     "MedsanitizeError",
@@ -48,6 +50,7 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "import_policy",
     "keygen",
     "load_policy",
     "plan",
@@ -59,13 +62,14 @@ __all__ = [
 _MODULES: Final = {
     "api.deidentifier": ("Deidentifier", "Result"),
     "api.jobs": ("audit", "compare", "plan", "propose_words", "run", "verify"),
-    "api.policy": ("load_policy",),
+    "api.policy": ("import_policy", "load_policy"),
     "api.release": ("Release",),
     "api.release_key": ("ReleaseKey", "keygen"),
     "errors": (
         *("EnvironmentFailure", "IntegrityError", "KeyMaterialError"),
         *("MedsanitizeError", "PolicyError", "UsageError"),
     ),
+    "pipeline.jobs.import_policy": ("ImportedPolicy",),
     "policies.model": ("Policy",),
     "progress": ("Progress",),
     "sanitize.result": ("Finding", "Outcome"),

@@ -65,6 +65,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "party": ("party", "Take part in private comparisons with other hospitals."),
     "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
+    "policy": ("import_policy", "Make a policy from the rules of another de-identification program."),
     "registry": (
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",

@@ -10,18 +10,29 @@ import click
 from medsanitize.commands.command import FILE, command, print_result
 
 PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
+PRESET = click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
+NAME = click.option("--name", default="my-release", show_default=True, help="Name of the release.")
 
 
 @command("init", "medsanitize init policy.yaml --preset research --name chest-ct")
 @click.argument("policy", type=FILE, default=Path("policy.yaml"))
-@click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
-@click.option("--name", default="my-release", show_default=True, help="Name of the release.")
+@PRESET
+@NAME
 def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> int:
     """Write a commented policy to start from; an existing file is never overwritten."""
-    from medsanitize.errors import UsageError
     from medsanitize.policies.template import policy_template
 
-    text = policy_template(preset, name)
+    write_new_policy(policy, policy_template(preset, name))
+    print_result(
+        as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}"
+    )
+    return 0
+
+
+def write_new_policy(policy: Path, text: str) -> None:
+    """Write a policy to a new file."""
+    from medsanitize.errors import UsageError
+
     try:
         # Mode "x": an existing policy is never overwritten.
         with policy.open("x", encoding="utf-8") as file:
@@ -32,10 +43,6 @@ def init(policy: Path, preset: Any, name: str, *, as_json: bool, **_: Any) -> in
         raise UsageError(
             "The policy cannot be written", "Name a file in a folder that may be written"
         ) from None
-    print_result(
-        as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}"
-    )
-    return 0
 
 
 @command("validate", "medsanitize validate policy.yaml")

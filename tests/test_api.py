@@ -41,6 +41,7 @@ SIGNATURES = {
         "(*datasets, labels=None, columns=None, models=(), verifiers=(), calibration=None, target=None,"
         " output=None, workers=None, progress=None)"
     ),
+    "import_policy": "(rules, *, preset='research', name='my-release')",
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
     "plan": "(policy, *, workers=None, progress=None)",
@@ -49,7 +50,15 @@ SIGNATURES = {
     "verify": "(release, *, key=None)",
 }
 VALUES = (
-    *("EnvironmentFailure", "Finding", "IntegrityError", "KeyMaterialError", "MedsanitizeError", "Outcome"),
+    *(
+        "EnvironmentFailure",
+        "Finding",
+        "ImportedPolicy",
+        "IntegrityError",
+        "KeyMaterialError",
+        "MedsanitizeError",
+        "Outcome",
+    ),
     *("Policy", "PolicyError", "Progress", "Result", "UsageError", "__version__"),
 )
 
