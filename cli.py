@@ -59,6 +59,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "run",
         "Export the link between identifiers and pseudonyms, or the account of all files, as CSV.",
     ),
+    "lists": (
+        "site_lists",
+        "Edit the lists of the site in the state folder: never-words are always removed, safe words stay.",
+    ),
     "overlap": (
         "overlap",
         "Report whether datasets share patients: releases, folders of images, or indexes of them.",

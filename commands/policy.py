@@ -52,9 +52,10 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
     from medsanitize.errors import PolicyError
     from medsanitize.policies.digest import policy_digest
     from medsanitize.policies.load import load
+    from medsanitize.policies.site_lists import with_site_lists
 
     try:
-        loaded = load(policy)
+        loaded = with_site_lists(load(policy))
     except PolicyError as error:
         # With --json, an invalid policy is a result, not an error message.
         if not as_json:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.reset import REQUEUED
+from medsanitize.pipeline.state.review_queue import open_item
 from medsanitize.sanitize.context import ReviewDecision
 
 # Objects that a decision applies to, and the location in each; "" stands for the whole object.
 Targets = list[tuple[int, str]]
+
+_DECIDED_BY_PERSONS: Final = ("decisions", "chance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,37 @@ def decisions_digest(state: State) -> str:
         digest.update(bytes(name) + b"\n")
         empty = False
     return "" if empty else digest.hexdigest()
+
+
+def keep_decisions_only(state: State) -> None:
+    """Empty the state, except for decisions that hold for any result of sanitizing (open transaction)."""
+    rows = state.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in rows:
+        if table not in _DECIDED_BY_PERSONS:
+            state.db.execute(f"DELETE FROM {table}")  # noqa: S608
+    # Created when an inventory is complete, as in a new state.
+    rows = state.db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL"
+        " AND tbl_name IN ('objects', 'patients', 'demographics')"
+    ).fetchall()
+    for (index,) in rows:
+        state.db.execute(f"DROP INDEX {index}")
+    state.db.execute("DELETE FROM decisions WHERE verdict = 'release'")
+
+
+def drop_kept_texts(state: State, holds: Callable[[str], bool]) -> None:
+    """Remove decisions to keep what a person now lists as a never-word, within the open transaction."""
+    rows = state.db.execute(
+        "SELECT DISTINCT name, location FROM review_items JOIN review_item_objects USING (name)"
+        " JOIN decisions USING (id, location) WHERE verdict = 'keep'"
+    ).fetchall()
+    for name, location in rows:
+        if holds(open_item(state, name).text):
+            state.db.execute(
+                "DELETE FROM decisions WHERE verdict = 'keep' AND location = ?"
+                " AND id IN (SELECT id FROM review_item_objects WHERE name = ?)",
+                (location, name),
+            )
 
 
 # -- objects that a decision applies to ----------------------------------------------------

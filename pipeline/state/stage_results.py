@@ -180,8 +180,10 @@ def _inputs(facts: Any) -> SharedInputs:
 
 # -- the state itself -----------------------------------------------------------------------
 
-SETTINGS = _text("settings", ("resume",))
+SETTINGS = _text("settings", ("resume",), ("amend",))
 """Settings that a resumed run must share with the run that began: versions, policy, inputs, lists."""
+AMENDED = _text("amended", ("amend",), ("resume",))
+"""Settings after a rule or word that a person added: a run under them keeps the decisions of the review."""
 SHARED_INPUTS = Result("shared-inputs", _inputs, ("engines.shared_storage",), encode=_encode_inputs)
 """The inputs as every shard must find them; stored while shards may run."""
 
@@ -284,7 +286,7 @@ JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue",
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages"))
+PUBLISHED = Flag("published", ("run",), ("amend", "jobs.make_dataset_card", "resume", "review.pages"))
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
@@ -297,9 +299,9 @@ REVIEW = Result(
 """The review pages that await decisions."""
 SAMPLE_SEED = _text("seed", ("review.pages",))
 """Seed of the review sample: the staged digest that the first page showed."""
-REVIEWED = Flag("reviewed", ("review.review_decisions",), ("stages.sanitize",))
+REVIEWED = Flag("reviewed", ("resume", "review.review_decisions"), ("stages.sanitize",))
 """A person made at least one decision."""
-DECIDED = _text("decided", ("review.review_decisions",))
+DECIDED = _text("decided", ("resume", "review.review_decisions"))
 """Digest of all decisions; shards with another digest are not merged."""
 APPROVED = _text("approved", ("review.review_decisions",), ("run",))
 """Digest of the staged release that a person approved."""
