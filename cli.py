@@ -94,6 +94,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "policy",
         "Check a policy, and report all problems at once, each with line, column and remedy.",
     ),
+    "values": (
+        "values",
+        "List every value that is left in a release, or in the staged objects of a policy, with its count.",
+    ),
     "verify": (
         "release",
         "Verify a release: find every changed, missing or added file, and check the signature.",
