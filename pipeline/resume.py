@@ -79,6 +79,20 @@ def scope_of(policy: Policy) -> str:
     return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
 
 
+def open_for_reading(policy: Policy) -> State:
+    """Open the state of a run of this policy.
+
+    Raises
+    ------
+    UsageError
+        There is no state.
+    """
+    path = workspace_of(policy).database
+    if not path.exists():
+        raise UsageError("There is no state of this release", "Run the policy first")
+    return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
+
+
 def remove_pages(workspace: Workspace) -> None:
     """Remove the pages of a completed or invalidated review."""
     with storage_errors():

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.runtime.workspace import Workspace, workspace_of
 from medsanitize.pipeline.state.database import translated_errors
 from medsanitize.pipeline.state.stage_results import JUDGED

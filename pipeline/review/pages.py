@@ -14,20 +14,23 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.reporting.rule_help import reason_for
-from medsanitize.pipeline.resume import difference, release_keys, remove_pages
+from medsanitize.pipeline.resume import difference, open_for_reading, release_keys, remove_pages
 from medsanitize.pipeline.review.review_decisions import (
     RecordedDecisions,
     finding_name,
     read_decisions,
     record_decisions,
+    widen_all,
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.dicomdirs import missing_paths
+from medsanitize.pipeline.stages.second_review import draw_sample
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.decisions import sampled_object
 from medsanitize.pipeline.state.excerpts import OpenExcerpt, undecided_excerpts
 from medsanitize.pipeline.state.findings import finding_groups
+from medsanitize.pipeline.state.judgments import LoggedDecision, has_judged, logged_decisions
 from medsanitize.pipeline.state.listed_files import count_listed
 from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import quarantined_sources
@@ -60,6 +63,8 @@ MAX_CARDS = 250
 MAX_CHARACTERS = 10 * 2**20
 # Maximum number of pages at once; further items follow when these are decided.
 MAX_PAGES = 20
+# Maximum number of sampled objects on a page.
+MAX_SAMPLE = 250
 _MAX_QUARANTINE_ENTRIES = 1_000
 _MISSING = "listed-but-missing"
 _CHOICES = (
@@ -93,7 +98,9 @@ class Review:
 
 
 @translated_errors()
-def make_review(policy: Policy, cancellation: Cancellation | None = None, command: str = "") -> Review:
+def make_review(
+    policy: Policy, cancellation: Cancellation | None = None, command: str = "", reviewer: str = ""
+) -> Review:
     """Write the pages of a review into the state folder (mode 0600), replacing earlier ones.
 
     Parameters
@@ -104,6 +111,9 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         Checked between objects of the sample.
     command : str
         The command that applies the decisions, shown on the page.
+    reviewer : str
+        Name of the person for whom the pages are: a sample that the policy requires shows what this person
+        has not judged.
 
     Raises
     ------
@@ -118,7 +128,8 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         ending, digest = _staged_ending(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _item_cards(state, names))), MAX_PAGES))
-        looks = _preview_sample(state, policy, subkeys, ending, digest, cancellation or Cancellation())
+        numbers, waiting = _sample(state, policy, ending, digest, reviewer)
+        looks = _preview_sample(state, policy, subkeys, ending, numbers, cancellation or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         workspace = workspace_of(policy)
@@ -126,7 +137,7 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
         # The ID covers all items, also those on no page: decisions on an outdated page are rejected.
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
-        told = _omission_notes(state, beyond)
+        told = (*_omission_notes(state, beyond), *_sample_note(waiting))
         remove_pages(workspace)
         for number, part in enumerate(parts, start=1):
             page = ReviewPage(
@@ -145,14 +156,29 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         if ending != "published":
             approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
-                REVIEW.store(state, PendingReview(identity, digest, approve))
+                REVIEW.store(
+                    state, PendingReview(identity, digest, approve, _other_pages(state, identity, digest))
+                )
         quarantined = outcome_counts(state)["quarantined"]
         return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + count_left_out(state))
 
 
 @translated_errors()
-def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
+def apply_decisions(
+    policy: Policy, file: Path, reviewer: str = "", scope: str | None = None
+) -> RecordedDecisions:
     """Apply decisions; the next run follows them.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the run.
+    file : Path
+        What the review page saved.
+    reviewer : str
+        Name under which the person decides; it is kept in the state and nowhere in the release.
+    scope : str or None
+        What all decisions hold for for which it has a meaning: ``alike``, ``series`` or ``device``.
 
     Raises
     ------
@@ -162,13 +188,35 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
         As in ``make_review``.
     """
     found = read_decisions(file)
+    if scope is not None:
+        widen_all(found, scope)
     with _opened(policy) as (state, _):
         if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(
                 "This release is published and can no longer be changed",
                 "Decide before the next version is published, with release: approve: required",
             )
-        return record_decisions(state, found)
+        return record_decisions(state, found, reviewer)
+
+
+@translated_errors()
+def decision_log(policy: Policy) -> list[LoggedDecision]:
+    """Return who decided what, in the order of the decisions.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, or there was no run.
+    EnvironmentFailure, IntegrityError
+        As in ``make_review``.
+    """
+    if policy.release.mode == "anonymous":
+        raise UsageError("An anonymous run cannot be reviewed", "Review a pseudonymous run first")
+    state = open_for_reading(policy)
+    try:
+        return list(logged_decisions(state))
+    finally:
+        state.close()
 
 
 @contextmanager
@@ -277,21 +325,51 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     yield part
 
 
-def _preview_sample(
-    state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, cancellation: Cancellation
-) -> list[ObjectPreview]:
-    """Preview staged or published objects; none if the run was refused or published to a store."""
+def _other_pages(state: State, identity: str, digest: str) -> tuple[str, ...]:
+    """Return the pages of this digest on which other persons may be deciding."""
+    before = REVIEW.load(state)
+    if before is None or before.digest != digest:
+        return ()
+    return tuple(dict.fromkeys(one for one in (*before.others, before.page) if one != identity))
+
+
+def _sample(
+    state: State, policy: Policy, ending: str, digest: str, reviewer: str
+) -> tuple[Sequence[int], int]:
+    """Return the objects of the sample to show, and how many follow when these are judged.
+
+    None are shown if the run was refused or published to a store.
+    """
     if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
-        return []
+        return (), 0
     # Stored once, so that a new page shows the same sample.
     if not SAMPLE_SEED.is_stored(state):
         with state.transaction():
             SAMPLE_SEED.store(state, digest)
-    workspace = workspace_of(policy)
-    root = workspace.release if ending == "published" else workspace.staging
-    numbers = draw_review_sample(state, SAMPLE_SEED.load(state) or "")
+    approval = policy.release.approval
+    if approval is None or not approval.share:
+        return draw_review_sample(state, SAMPLE_SEED.load(state) or ""), 0
+    wanted = [one for one in draw_sample(state, approval) if not has_judged(state, one, reviewer)]
+    return wanted[:MAX_SAMPLE], max(len(wanted) - MAX_SAMPLE, 0)
+
+
+def _sample_note(waiting: int) -> tuple[str, ...]:
+    return (f"{waiting:,} more of the sample follow when these are judged.",) if waiting else ()
+
+
+def _preview_sample(
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    ending: str,
+    numbers: Sequence[int],
+    cancellation: Cancellation,
+) -> list[ObjectPreview]:
+    """Preview staged or published objects."""
     if not numbers:
         return []
+    workspace = workspace_of(policy)
+    root = workspace.release if ending == "published" else workspace.staging
     setup = Setup(policy, subkeys, staging=None, keep_links=False)
     with LocalEngine(setup, 1, cancellation) as engine:
         return preview_objects(state, engine, root, numbers)

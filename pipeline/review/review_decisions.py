@@ -12,21 +12,26 @@ from medsanitize.errors import UsageError
 from medsanitize.pipeline.requeue import invalidate_decisions
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import (
+    SCOPES,
+    Targets,
     decisions_digest,
     store_decision,
     targets_of_finding,
     targets_of_item,
     targets_of_object,
+    widened,
 )
 from medsanitize.pipeline.state.excerpts import store_chance, targets_of_excerpt
 from medsanitize.pipeline.state.findings import finding_kinds
+from medsanitize.pipeline.state.judgments import LoggedDecision, log_decisions, store_judgment
 from medsanitize.pipeline.state.reset import count_requeued, mark_requeued
-from medsanitize.pipeline.state.stage_results import APPROVED, DECIDED, REVIEW, REVIEWED
+from medsanitize.pipeline.state.result_types import Approvals
+from medsanitize.pipeline.state.stage_results import APPROVALS, DECIDED, REVIEW, REVIEWED
 
 FORMAT = 1
 _MAX_FILE_BYTES = 16 * 2**20
 _MEMBERS = {"version", "page", "approve", "decisions"}
-_REASONS = "reasons"
+_REASONS, _SCOPES = "reasons", "scopes"
 _LONGEST_REASON = 500
 _ITEM_NAME = re.compile(
     r"(?P<item>[0-9a-f]{32})|object-(?P<object>[0-9]{1,18})|finding-(?P<finding>[0-9a-f]{32})"
@@ -67,7 +72,7 @@ def read_decisions(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         raise _invalid_file() from None
     # repr, because 1 == True == 1.0.
-    if not isinstance(found, dict) or set(found) - {_REASONS} != _MEMBERS:
+    if not isinstance(found, dict) or set(found) - {_REASONS, _SCOPES} != _MEMBERS:
         raise _invalid_file()
     if repr(found["version"]) != repr(FORMAT):
         raise _invalid_file()
@@ -81,7 +86,25 @@ def read_decisions(file: Path) -> dict[str, Any]:
         if match is None or match.lastgroup is None or verdict not in VERDICTS[match.lastgroup]:
             raise _invalid_file()
     _check_reasons(found.get(_REASONS, {}), decisions)
+    _check_scopes(found.get(_SCOPES, {}), decisions)
     return found
+
+
+def _check_scopes(scopes: Any, decisions: dict[str, str]) -> None:
+    if not isinstance(scopes, dict):
+        raise _invalid_file()
+    for item, scope in scopes.items():
+        if item not in decisions or not is_scope_of(item, decisions[item], scope):
+            raise _invalid_file()
+
+
+def is_scope_of(item: str, verdict: str, scope: Any) -> bool:
+    """Report whether a decision may hold for more than its item.
+
+    Those on review items may, and whole objects may be quarantined by series or device.
+    """
+    kind = item.rpartition("-")[0]
+    return scope in SCOPES and (not kind or (kind, verdict) == ("object", "quarantine"))
 
 
 def _check_reasons(reasons: Any, decisions: dict[str, str]) -> None:
@@ -95,6 +118,13 @@ def _check_reasons(reasons: Any, decisions: dict[str, str]) -> None:
             raise _invalid_file()
         if not reason.strip():
             raise UsageError("A finding is judged to be chance without a reason", "State why, on the page")
+
+
+def widen_all(found: dict[str, Any], scope: str) -> None:
+    """Let all decisions of a file hold for more than their items, where that has a meaning."""
+    decisions = found["decisions"]
+    wide = {item: scope for item, verdict in decisions.items() if is_scope_of(item, verdict, scope)}
+    found[_SCOPES] = {**wide, **found.get(_SCOPES, {})}
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -111,7 +141,7 @@ def _invalid_file() -> UsageError:
     )
 
 
-def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
+def record_decisions(state: State, found: dict[str, Any], reviewer: str = "") -> RecordedDecisions:
     """Store decisions in the state and requeue the objects concerned.
 
     Parameters
@@ -120,6 +150,8 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
         The state of the run.
     found : dict
         The decisions, as ``read_decisions`` returns them.
+    reviewer : str
+        Name under which the person decides, for the log of the data controller.
 
     Raises
     ------
@@ -127,7 +159,7 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
         The decisions were made on another page, or refer to items that were not on it.
     """
     page = REVIEW.load(state)
-    if page is None or found["page"] != page.page:
+    if page is None or found["page"] not in (page.page, *page.others):
         raise UsageError(
             "The decisions belong to a page of another run, or of an earlier state of this run",
             "Create a page with medsanitize review POLICY, and decide there",
@@ -136,42 +168,74 @@ def record_decisions(state: State, found: dict[str, Any]) -> RecordedDecisions:
         raise UsageError("The approval is not for the staged release", "Create a new page and approve on it")
     # The more severe decision is stored last and replaces the other.
     decisions = sorted(found["decisions"].items(), key=lambda item: (_SEVERITY.index(item[1]), item[0]))
+    log = []
     with state.transaction():
         for item, verdict in decisions:
-            _record(state, item, verdict, found.get(_REASONS, {}).get(item, ""))
+            scope = found.get(_SCOPES, {}).get(item, "")
+            reason = found.get(_REASONS, {}).get(item, "")
+            count = _record(state, item, verdict, _Terms(reviewer, scope, reason))
+            log.append(LoggedDecision(reviewer, item, verdict, scope, count, page.digest))
         concerned = count_requeued(state)
         if concerned:
             invalidate_decisions(state)
         REVIEWED.set(state)
         DECIDED.store(state, decisions_digest(state))
         if found["approve"] is not None:
-            APPROVED.store(state, found["approve"])
+            _approve(state, found["approve"], reviewer)
+            log.append(LoggedDecision(reviewer, "release", "approve", "", 0, found["approve"]))
+        log_decisions(state, log)
     return RecordedDecisions(len(decisions), concerned, found["approve"] is not None)
 
 
-def _record(state: State, item: str, verdict: str, reason: str) -> None:
+@dataclass(frozen=True, slots=True, repr=False)
+class _Terms:
+    """Who decides, for what beyond the item, and why."""
+
+    reviewer: str
+    scope: str
+    reason: str
+
+
+def _approve(state: State, digest: str, reviewer: str) -> None:
+    """Add a person to those who approve this staged release."""
+    before = APPROVALS.load(state)
+    persons = before.reviewers if before is not None and before.digest == digest else ()
+    APPROVALS.store(state, Approvals(digest, tuple(sorted({*persons, reviewer}))))
+
+
+def _record(state: State, item: str, verdict: str, terms: _Terms) -> int:
     """Store one decision for every object it applies to, and requeue them if it changes anything."""
     kind, _, name = item.rpartition("-")
-    if kind == "object":
-        concerned = targets_of_object(state, int(name))
-    elif kind == "finding":
-        kinds = finding_kinds(state)
-        location, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
-        concerned = targets_of_finding(state, location, rule)
-    elif kind == "excerpt":
-        concerned = targets_of_excerpt(state, bytes.fromhex(name))
-    else:
-        concerned = targets_of_item(state, bytes.fromhex(name))
+    concerned = _targets(state, kind, name)
     if not concerned:
         raise UsageError(
             "A decision refers to an item that is not on the page", "Pass the file as it was saved"
         )
+    if kind == "object":
+        store_judgment(state, int(name), terms.reviewer, correct=verdict == "release")
+    if terms.scope:
+        item_name = None if kind else bytes.fromhex(name)
+        concerned = widened(state, concerned, terms.scope, verdict, item_name)
     if kind == "excerpt" and verdict == "chance":
-        store_chance(state, bytes.fromhex(name), reason)
+        store_chance(state, bytes.fromhex(name), terms.reason)
     else:
-        store_decision(state, concerned, verdict)
+        store_decision(state, concerned, verdict, terms.reviewer)
     if verdict != "release":
         mark_requeued(state, [number for number, _ in concerned])
+    return len({number for number, _ in concerned})
+
+
+def _targets(state: State, kind: str, name: str) -> Targets:
+    """Return the objects of an item, and the location in each."""
+    if kind == "object":
+        return targets_of_object(state, int(name))
+    if kind == "finding":
+        kinds = finding_kinds(state)
+        location, rule = next((pair for pair in kinds if finding_name(state, *pair) == name), ("", ""))
+        return targets_of_finding(state, location, rule)
+    if kind == "excerpt":
+        return targets_of_excerpt(state, bytes.fromhex(name))
+    return targets_of_item(state, bytes.fromhex(name))
 
 
 def finding_name(state: State, location: str, rule: str) -> str:

@@ -16,7 +16,9 @@ from medsanitize.sanitize.context import ReviewDecision
 # Objects that a decision applies to, and the location in each; "" stands for the whole object.
 Targets = list[tuple[int, str]]
 
-_DECIDED_BY_PERSONS: Final = ("decisions", "chance")
+# By increasing severity.
+_SEVERITY: Final = "release chance keep blank quarantine"
+_DECIDED_BY_PERSONS: Final = ("decisions", "chance", "judgments", "decision_log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def keep_decisions_only(state: State) -> None:
     for (index,) in rows:
         state.db.execute(f"DROP INDEX {index}")
     state.db.execute("DELETE FROM decisions WHERE verdict = 'release'")
+    # An error that a new rule corrects is none; if it does not, a person finds it again.
+    state.db.execute("DELETE FROM judgments WHERE verdict = 'error'")
 
 
 def drop_kept_texts(state: State, holds: Callable[[str], bool]) -> None:
@@ -122,10 +126,82 @@ def targets_of_item(state: State, name: bytes) -> Targets:
     ).fetchall()
 
 
-def store_decision(state: State, targets: Targets, verdict: str) -> None:
-    """Store one decision for all its objects, within the open transaction."""
+SCOPES: Final = ("alike", "series", "device")
+"""What a decision may hold for beyond its item: the same text at the same place; the same place in a series
+or in all images of a type of device. A decision to quarantine holds for whole series and devices."""
+
+
+def widened(state: State, targets: Targets, scope: str, verdict: str, name: bytes | None = None) -> Targets:
+    """Return the targets of a decision in a wider scope.
+
+    Parameters
+    ----------
+    targets : list of (int, str)
+        The targets of the decision itself.
+    scope : str
+        One of `SCOPES`.
+    verdict : str
+        The decision.
+    name : bytes or None
+        The review item that it is on; None for a whole object.
+    """
+    alike = _alike(state, name) if name is not None else targets
+    if scope == "alike":
+        return alike
+    wider: set[tuple[int, str]] = set(targets)
+    for value in _names_of(state, targets, scope):
+        if verdict == "quarantine":
+            rows = state.db.execute(
+                f"SELECT id, '' FROM objects WHERE {scope} = ? AND (outcome = 'released' OR rule = ?)",  # noqa: S608
+                (value, REQUEUED),
+            )
+        else:
+            rows = state.db.execute(
+                "SELECT id, location FROM review_item_objects JOIN review_items USING (name)"  # noqa: S608
+                f" JOIN objects USING (id) WHERE objects.{scope} = ? AND (location, review_items.rule) ="
+                "  (SELECT location, rule FROM review_items WHERE name = ?)",
+                (value, name),
+            )
+        found = {(int(number), str(location)) for number, location in rows}
+        # What a person has not seen is kept only if it says the same.
+        wider |= found & set(alike) if verdict == "keep" else found
+    return sorted(wider)
+
+
+def _names_of(state: State, targets: Targets, scope: str) -> list[bytes]:
+    """Return the keyed names of the series or devices of objects; an object without one is alone."""
+    rows = (
+        state.db.execute(f"SELECT {scope} FROM objects WHERE id = ?", (number,)).fetchone()  # noqa: S608
+        for number in sorted({number for number, _ in targets})
+    )
+    return sorted({bytes(value) for (value,) in rows if value})
+
+
+def _alike(state: State, name: bytes) -> Targets:
+    """Return the objects with the same text at the same place, whatever the image around it shows."""
+    text = open_item(state, name).text
+    # What was not read may be anything: without a text, only equal pictures are alike.
+    rows = state.db.execute(
+        "SELECT other.name FROM review_items AS one JOIN review_items AS other"
+        " ON other.location = one.location AND other.rule = one.rule"
+        " WHERE one.name = ? AND (other.name = one.name OR ?) ORDER BY other.name",
+        (name, bool(text)),
+    ).fetchall()
+    alike = [bytes(other) for (other,) in rows if open_item(state, other).text == text]
+    return sorted({target for other in alike for target in targets_of_item(state, other)})
+
+
+def store_decision(state: State, targets: Targets, verdict: str, reviewer: str = "") -> None:
+    """Store one decision for all its objects, within the open transaction.
+
+    A person may correct decisions of his own; of those of two persons, the more severe one holds.
+    """
+    name = state.seal.name("reviewer", reviewer)
     state.db.executemany(
-        "INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", [(*row, verdict) for row in targets]
+        "INSERT INTO decisions (id, location, verdict, reviewer) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET verdict = excluded.verdict, reviewer = excluded.reviewer"
+        " WHERE reviewer = excluded.reviewer OR instr(?, excluded.verdict) >= instr(?, verdict)",
+        [(*row, verdict, name, _SEVERITY, _SEVERITY) for row in targets],
     )
 
 

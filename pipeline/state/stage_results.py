@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import (
+    Approvals,
     AskedPartner,
     AskedPartners,
     Attacked,
@@ -294,17 +295,25 @@ WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 # -- review ---------------------------------------------------------------------------------
 
 REVIEW = Result(
-    "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.review_decisions", "run")
+    "review",
+    lambda facts: PendingReview(**{**facts, "others": tuple(facts.get("others", ()))}),
+    ("review.pages",),
+    ("review.review_decisions", "run"),
 )
 """The review pages that await decisions."""
-SAMPLE_SEED = _text("seed", ("review.pages",))
+SAMPLE_SEED = _text("seed", ("review.pages",), ("stages.second_review",))
 """Seed of the review sample: the staged digest that the first page showed."""
 REVIEWED = Flag("reviewed", ("resume", "review.review_decisions"), ("stages.sanitize",))
 """A person made at least one decision."""
 DECIDED = _text("decided", ("resume", "review.review_decisions"))
 """Digest of all decisions; shards with another digest are not merged."""
-APPROVED = _text("approved", ("review.review_decisions",), ("run",))
-"""Digest of the staged release that a person approved."""
+APPROVALS = Result(
+    "approvals",
+    lambda facts: Approvals(facts["digest"], tuple(facts["reviewers"])),
+    ("review.review_decisions",),
+    ("stages.second_review",),
+)
+"""The staged release that persons approved, and who they are."""
 
 ENTRIES: tuple[Flag | Result[Any], ...] = tuple(
     one for one in list(globals().values()) if isinstance(one, Flag | Result)
