@@ -11,7 +11,7 @@ from medsanitize.pipeline.state.stage_results import APPROVALS, SAMPLE_SEED
 from medsanitize.policies.model import Approval
 from medsanitize.release.summary import GateSummary
 
-NAME = "review by persons"
+NAME = "review of a sample"
 
 
 def draw_sample(state: State, approval: Approval) -> list[int]:

@@ -283,7 +283,9 @@ TABLE_NOTES = Result(
 """Numbers of cells and rows removed from each accompanying table."""
 CARD: Result[DatasetCard] = Result("card", card_from_facts, ("stages.dataset_card",), ("evidence",))
 """The dataset card, if its epsilon is within the ceiling."""
-JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages"))
+JUDGED = Result(
+    "judged", lambda facts: Judgment(**facts), ("run",), ("jobs.list_values", "requeue", "review.pages")
+)
 """The ending of the run."""
 PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
 """The release that is being or is published; once stored, no gate is decided again."""
