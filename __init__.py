@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Final
 from medsanitize.offline import keep_offline
 
 if TYPE_CHECKING:
+    from medsanitize.api.curation import (
+        add_rule,
+        decision_log,
+        edit_site_lists,
+        open_review,
+        open_values,
+        site_lists,
+    )
     from medsanitize.api.deidentifier import Deidentifier, Result
     from medsanitize.api.jobs import audit, compare, plan, propose_words, run, verify
     from medsanitize.api.policy import import_policy, load_policy
@@ -48,18 +56,27 @@ __all__ = [
     "Result",
     "UsageError",
     "__version__",
+    "add_rule",
     "audit",
     "compare",
+    "decision_log",
+    "edit_site_lists",
     "import_policy",
     "keygen",
     "load_policy",
+    "open_review",
+    "open_values",
     "plan",
     "propose_words",
     "run",
+    "site_lists",
     "verify",
 ]
 
 _MODULES: Final = {
+    "api.curation": (
+        *("add_rule", "decision_log", "edit_site_lists", "open_review", "open_values", "site_lists"),
+    ),
     "api.deidentifier": ("Deidentifier", "Result"),
     "api.jobs": ("audit", "compare", "plan", "propose_words", "run", "verify"),
     "api.policy": ("import_policy", "load_policy"),

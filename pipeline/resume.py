@@ -217,7 +217,7 @@ def _is_finished_and_emptied(state: State, policy: Policy, inputs: Sequence[Root
     """Whether the release is finished under this policy and key, and an input was emptied since."""
     workspace = workspace_of(policy)
     over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
-    return over and _differs(state, policy) is None and preflight.is_finished(workspace)
+    return over and settings_difference(state, policy) is None and preflight.is_finished(workspace)
 
 
 def _resumed(state: State, workspace: Workspace) -> State:
@@ -251,7 +251,7 @@ def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> St
     # Read-only access ignores the write-ahead log: commits that are still in it would be missed.
     if _size(path) and not _size(left):
         with State(path, subkeys, fixed=True).closed_on_failure() as state:
-            if is_done(in_phase(stages, "inventory"), state) and _differs(state, policy) is None:
+            if is_done(in_phase(stages, "inventory"), state) and settings_difference(state, policy) is None:
                 return state
             state.close()
     raise UsageError(
@@ -266,14 +266,15 @@ def _size(path: Path) -> int:
 
 def difference(state: State, policy: Policy) -> str | None:
     """Return what changed since the state was created, or None."""
-    reason = _differs(state, policy)
+    reason = settings_difference(state, policy)
     # Last, because it walks all inputs.
     if reason is None and not inputs_unchanged(state, policy.inputs):
         return "the inputs have changed"
     return reason
 
 
-def _differs(state: State, policy: Policy) -> str | None:
+def settings_difference(state: State, policy: Policy) -> str | None:
+    """Return what of key, policy and lists changed since the state was created, or None."""
     if not has_same_key(state):
         return "the key has changed"
     if SETTINGS.load(state) != settings_of(policy, state):

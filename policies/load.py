@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from medsanitize.errors import PolicyError, Problem, UsageError
 from medsanitize.policies import tag_patterns
-from medsanitize.policies.draft import Draft, path_problem
+from medsanitize.policies.draft import Draft, Steps, path_problem
 from medsanitize.policies.inputs import DicomWeb, Dimse
 from medsanitize.policies.model import Approval, KeptMacro, Policy, PresetName
 from medsanitize.policies.site_lists import NAMES as SITE_LISTS
@@ -58,7 +58,7 @@ _PATTERNS: Mapping[str, str] = {
     "login": "Write the name of an environment variable, not its value",
 }
 
-_WORD_OR_SECTION: Mapping[tuple[str, str], str] = {
+_WORD_OR_SECTION: Mapping[Steps, str] = {
     ("wsi", "macro"): KeptMacro.__name__,
     ("release", "approve"): Approval.__name__,
 }
@@ -288,7 +288,7 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
             continue  # reported as a path: a text that is no URL may still be one
         # pydantic appends the member of a union to the path of an error.
         path = path[:1] if path[0] == "output" else path
-        section = _WORD_OR_SECTION.get(path[:2])  # type: ignore[call-overload]
+        section = _WORD_OR_SECTION.get(path[:2])
         if section is not None and len(path) > 2:
             if (path[2] == section) != isinstance(draft.get(*path[:2]), dict):
                 continue  # pydantic reports both members of the union

@@ -36,17 +36,23 @@ SIGNATURES = {
     "ReleaseKey.generate": "()",
     "Result.save": "(self, folder)",
     "Result.to_bytes": "(self)",
+    "add_rule": "(policy, attribute, action='X')",
     "audit": "(release, *, policy=None)",
     "compare": (
         "(*datasets, labels=None, columns=None, models=(), verifiers=(), calibration=None, target=None,"
         " output=None, workers=None, progress=None)"
     ),
+    "decision_log": "(policy)",
+    "edit_site_lists": "(policy, *, add_never=(), add_safe=(), remove_never=(), remove_safe=())",
     "import_policy": "(rules, *, preset='research', name='my-release')",
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
+    "open_review": "(policy, *, reviewer='')",
+    "open_values": "(target, *, progress=None)",
     "plan": "(policy, *, workers=None, progress=None)",
     "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
+    "site_lists": "(policy)",
     "verify": "(release, *, key=None)",
 }
 VALUES = (

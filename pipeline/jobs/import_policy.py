@@ -141,9 +141,8 @@ def import_policy(path: Path, preset: PresetName, name: str) -> ImportedPolicy:
     for region in foreign.regions:
         made.carried.append(ImportedRule(region.line, "", "areas of a device", "pixels.regions"))
     unnamed = tuple(_unnamed(made, foreign)) if foreign.keeps_unnamed else ()
-    lists = (made.carried, made.weaker, made.without)
-    for one in lists:
-        one.sort(key=lambda rule: (rule.line, rule.attribute))
+    for listed in (made.carried, made.weaker, made.without):
+        listed.sort(key=lambda rule: (rule.line, rule.attribute))
     text = imported_policy_text(
         template,
         foreign.language,
@@ -153,7 +152,15 @@ def import_policy(path: Path, preset: PresetName, name: str) -> ImportedPolicy:
         ([str(one) for one in made.weaker], [str(one) for one in made.without], unnamed),
     )
     loads(text, base=Path.cwd())  # what is written must be valid
-    return ImportedPolicy(text, foreign.language, len(foreign.rules), *map(tuple, lists), unnamed)
+    return ImportedPolicy(
+        text,
+        foreign.language,
+        len(foreign.rules),
+        tuple(made.carried),
+        tuple(made.weaker),
+        tuple(made.without),
+        unnamed,
+    )
 
 
 # -- single attributes ----------------------------------------------------------------------

@@ -20,7 +20,6 @@ from medsanitize.pipeline.review.review_decisions import (
     finding_name,
     read_decisions,
     record_decisions,
-    widen_all,
 )
 from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -187,9 +186,7 @@ def apply_decisions(
     EnvironmentFailure, IntegrityError
         As in ``make_review``.
     """
-    found = read_decisions(file)
-    if scope is not None:
-        widen_all(found, scope)
+    found = read_decisions(file, scope)
     with _opened(policy) as (state, _):
         if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(

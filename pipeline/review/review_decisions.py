@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,8 @@ class RecordedDecisions:
     approved: bool
 
 
-def read_decisions(file: Path) -> dict[str, Any]:
-    """Read a file that the review page saved.
+def read_decisions(file: Path, scope: str | None = None) -> dict[str, Any]:
+    """Read a file that the review page saved; see `checked`.
 
     Raises
     ------
@@ -71,6 +72,17 @@ def read_decisions(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes(), object_pairs_hook=_unique_members)
     except (OSError, ValueError, RecursionError):
         raise _invalid_file() from None
+    return checked(found, scope)
+
+
+def checked(found: Any, scope: str | None = None) -> dict[str, Any]:
+    """Return decisions that are valid in themselves, each for ``scope`` where that has a meaning.
+
+    Raises
+    ------
+    UsageError
+        They are not valid.
+    """
     # repr, because 1 == True == 1.0.
     if not isinstance(found, dict) or set(found) - {_REASONS, _SCOPES} != _MEMBERS:
         raise _invalid_file()
@@ -87,7 +99,10 @@ def read_decisions(file: Path) -> dict[str, Any]:
             raise _invalid_file()
     _check_reasons(found.get(_REASONS, {}), decisions)
     _check_scopes(found.get(_SCOPES, {}), decisions)
-    return found
+    if scope is not None:
+        wide = {item: scope for item, verdict in decisions.items() if is_scope_of(item, verdict, scope)}
+        found = {**found, _SCOPES: {**wide, **found.get(_SCOPES, {})}}
+    return dict(found)
 
 
 def _check_scopes(scopes: Any, decisions: dict[str, str]) -> None:
@@ -120,13 +135,6 @@ def _check_reasons(reasons: Any, decisions: dict[str, str]) -> None:
             raise UsageError("A finding is judged to be chance without a reason", "State why, on the page")
 
 
-def widen_all(found: dict[str, Any], scope: str) -> None:
-    """Let all decisions of a file hold for more than their items, where that has a meaning."""
-    decisions = found["decisions"]
-    wide = {item: scope for item, verdict in decisions.items() if is_scope_of(item, verdict, scope)}
-    found[_SCOPES] = {**wide, **found.get(_SCOPES, {})}
-
-
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
@@ -141,7 +149,29 @@ def _invalid_file() -> UsageError:
     )
 
 
-def record_decisions(state: State, found: dict[str, Any], reviewer: str = "") -> RecordedDecisions:
+@dataclass(slots=True)
+class DecisionSession:
+    """Many calls of `record_decisions` under one lock: what a first decision voids is void for all.
+
+    `close_session` ends it. A killed process leaves its decisions, and a mark that no digest equals.
+    """
+
+    voided: bool = False
+
+
+_OPEN = "open "
+
+
+def close_session(state: State, session: DecisionSession) -> None:
+    """Store the digest of all decisions, after the last one of a session."""
+    if session.voided or (DECIDED.load(state) or "").startswith(_OPEN):
+        with state.transaction():
+            DECIDED.store(state, decisions_digest(state))
+
+
+def record_decisions(
+    state: State, found: dict[str, Any], reviewer: str = "", session: DecisionSession | None = None
+) -> RecordedDecisions:
     """Store decisions in the state and requeue the objects concerned.
 
     Parameters
@@ -152,6 +182,8 @@ def record_decisions(state: State, found: dict[str, Any], reviewer: str = "") ->
         The decisions, as ``read_decisions`` returns them.
     reviewer : str
         Name under which the person decides, for the log of the data controller.
+    session : DecisionSession or None
+        The session of which this is a part; None for decisions by themselves.
 
     Raises
     ------
@@ -176,14 +208,20 @@ def record_decisions(state: State, found: dict[str, Any], reviewer: str = "") ->
             count = _record(state, item, verdict, _Terms(reviewer, scope, reason))
             log.append(LoggedDecision(reviewer, item, verdict, scope, count, page.digest))
         concerned = count_requeued(state)
-        if concerned:
-            invalidate_decisions(state)
-        REVIEWED.set(state)
-        DECIDED.store(state, decisions_digest(state))
+        # These read the whole table, which is too slow for each of a thousand decisions.
+        if session is None or not session.voided:
+            if concerned:
+                invalidate_decisions(state)
+            REVIEWED.set(state)
+            # Unlike any digest, and unlike the mark of another session.
+            mark = _OPEN + os.urandom(8).hex()
+            DECIDED.store(state, decisions_digest(state) if session is None else mark)
         if found["approve"] is not None:
             _approve(state, found["approve"], reviewer)
             log.append(LoggedDecision(reviewer, "release", "approve", "", 0, found["approve"]))
         log_decisions(state, log)
+    if session is not None:
+        session.voided = session.voided or concerned > 0
     return RecordedDecisions(len(decisions), concerned, found["approve"] is not None)
 
 

@@ -63,6 +63,7 @@ CREATE TABLE IF NOT EXISTS objects (
   source BLOB NOT NULL,              -- sealed path
   payload BLOB                       -- sealed record
 );
+CREATE INDEX IF NOT EXISTS objects_requeued ON objects (id) WHERE rule = 'requeued';
 CREATE TABLE IF NOT EXISTS patients (
   patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;

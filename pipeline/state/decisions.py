@@ -76,7 +76,7 @@ def keep_decisions_only(state: State) -> None:
     # Created when an inventory is complete, as in a new state.
     rows = state.db.execute(
         "SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL"
-        " AND tbl_name IN ('objects', 'patients', 'demographics')"
+        " AND tbl_name IN ('objects', 'patients', 'demographics') AND name <> 'objects_requeued'"
     ).fetchall()
     for (index,) in rows:
         state.db.execute(f"DROP INDEX {index}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from dataclasses import dataclass
+from typing import Final
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.sanitize.result import ReviewItem
@@ -108,14 +109,18 @@ def open_item(state: State, name: bytes) -> ReviewItem:
     return ReviewItem(location, rule, text, b64decode(before), b64decode(after))
 
 
+_UNDECIDED: Final = (
+    " FROM review_item_objects AS item_objects JOIN review_items USING (name) JOIN objects USING (id)"
+    " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
+    "  (SELECT 1 FROM decisions"
+    "   WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
+)
+
+
 def undecided_items(state: State) -> list[UndecidedItem]:
     """List the review items without a decision, the least certain first."""
     rows = state.db.execute(
-        "SELECT name, count(*) FROM review_item_objects AS item_objects JOIN review_items USING (name)"
-        " JOIN objects USING (id)"
-        " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-        "  (SELECT 1 FROM decisions"
-        "   WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
+        f"SELECT name, count(*){_UNDECIDED}"
         " GROUP BY name ORDER BY rank, review_items.rule, count(*) DESC, name"
     )
     return [UndecidedItem(bytes(name), int(count)) for name, count in rows]

@@ -284,12 +284,22 @@ TABLE_NOTES = Result(
 CARD: Result[DatasetCard] = Result("card", card_from_facts, ("stages.dataset_card",), ("evidence",))
 """The dataset card, if its epsilon is within the ceiling."""
 JUDGED = Result(
-    "judged", lambda facts: Judgment(**facts), ("run",), ("jobs.list_values", "requeue", "review.pages")
+    "judged",
+    lambda facts: Judgment(**facts),
+    ("run",),
+    ("jobs.list_values", "requeue", "review.pages", "review.queue"),
 )
 """The ending of the run."""
-PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
+PUBLICATION = Result(
+    "publication",
+    lambda facts: Publication(**facts),
+    ("run",),
+    ("requeue", "review.pages", "review.queue"),
+)
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("amend", "jobs.make_dataset_card", "resume", "review.pages"))
+PUBLISHED = Flag(
+    "published", ("run",), ("amend", "jobs.make_dataset_card", "resume", "review.pages", "review.queue")
+)
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
@@ -299,7 +309,7 @@ WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 REVIEW = Result(
     "review",
     lambda facts: PendingReview(**{**facts, "others": tuple(facts.get("others", ()))}),
-    ("review.pages",),
+    ("review.pages", "review.queue"),
     ("review.review_decisions", "run"),
 )
 """The review pages that await decisions."""

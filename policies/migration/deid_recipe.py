@@ -73,8 +73,15 @@ def read_deid_recipe(text: str) -> tuple[ForeignRules | None, list[Problem]]:
         recipe.problem(1, "The recipe does not say FORMAT dicom", "Start with: FORMAT dicom")
     if recipe.problems:
         return None, recipe.problems[:_MOST_PROBLEMS]
-    collected = (recipe.rules, recipe.notes, recipe.removed, recipe.regions)
-    return ForeignRules("pydicom deid recipe", *map(tuple, collected), keeps_unnamed=True), []
+    found = ForeignRules(
+        "pydicom deid recipe",
+        tuple(recipe.rules),
+        tuple(recipe.notes),
+        tuple(recipe.removed),
+        tuple(recipe.regions),
+        keeps_unnamed=True,
+    )
+    return found, []
 
 
 def _open_section(recipe: _Recipe, number: int, section: str) -> None:

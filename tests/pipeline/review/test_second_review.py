@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from medsanitize.cli import cli
 from medsanitize.errors import PolicyError, UsageError
 from medsanitize.pipeline.resume import release_keys
 from medsanitize.pipeline.review.pages import apply_decisions, decision_log, make_review
+from medsanitize.pipeline.review.queue import open_queue
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -267,3 +269,45 @@ def test_the_command_applies_a_scope_and_writes_the_log(site: Callable[..., Poli
     CliRunner().invoke(cli, ["review", path, "--log", log])
     (row,) = csv.DictReader(Path(log).read_text().splitlines())
     assert (row["reviewer"], row["scope"], row["objects"]) == ("ann", "alike", "4")
+
+
+# -- the queue ------------------------------------------------------------------------------
+
+
+def test_items_of_the_queue_are_paged_and_decided_without_a_page(site: Callable[..., Policy]) -> None:
+    policy = site("required")
+    with open_queue(policy, "ann") as queue:
+        assert queue.count() == OBJECTS
+        first, second = queue.items(limit=1), queue.items(offset=1, limit=1)
+        assert first[0].name != second[0].name
+        assert first[0].before.startswith(b"picture")
+        assert queue.decide({first[0].name: "blank", second[0].name: "quarantine"}).objects == 2
+        assert queue.count() == OBJECTS - 2
+        with pytest.raises(UsageError, match="no staged release"):
+            queue.approve()
+    with open_queue(policy, "bob") as queue:
+        assert queue.count() == OBJECTS - 2
+        with pytest.raises(UsageError):
+            queue.decide({"object-1": "keep"})
+    assert run(policy, ONE).quarantined == {"review": 1}
+    with open_queue(policy, "bob") as queue:
+        assert queue.approve().approved
+    assert run(policy, ONE).ending == "published"
+    with pytest.raises(UsageError, match="published"), open_queue(policy, "bob"):
+        pass
+
+
+def test_decisions_of_the_queue_give_the_release_of_the_page(site: Callable[..., Policy]) -> None:
+    policy = site("required")
+    with open_queue(policy, "ann") as queue:
+        item = next(one for one in queue.items() if one.text == "ACME")
+        queue.decide({item.name: "quarantine"}, scope="series")
+    by_queue = run(policy, ONE).digest
+    for path in policy.state.iterdir():
+        path.unlink()
+    shutil.rmtree(workspace_of(policy).release)
+    run(policy, ONE)
+    ann = Reviewer(policy, "ann")
+    assert item.name in ann.items
+    ann.decide({item.name: "quarantine"}, scope="series")
+    assert run(policy, ONE).digest == by_queue
