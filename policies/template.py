@@ -36,9 +36,9 @@ release:
 #  license: CC-BY-4.0
 #  contact: {{name: "Data office", email: "data@example.org"}}
 #  ethics: "Approved by the ethics committee; consent waived"
-  # The run stops after the audit until the staged release is approved: required, or by how many persons,
-  # each of whom judges a sample before.
-#  approve: {{reviewers: 2, sample: 5 %}}
+  # The run stops after the audit until the staged release is approved; {{reviewers: 2, sample: 5 %}}: by two
+  # persons, who both judge a sample before.
+#  approve: required
 
 # Input folders. They are never written to, and links out of them are not followed. For a PACS, use a worklist
 # or a query: - {{dicomweb: "https://host/dicom-web", worklist: ./worklist.csv}}.

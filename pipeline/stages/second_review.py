@@ -79,8 +79,7 @@ def second_review_gate(state: State, approval: Approval | None) -> tuple[GateSum
         f" {population:,} by a secret rank: {counts.errors:,} were wrong and are left out. With a confidence"
         f" of 95 % (Clopper and Pearson), at most {100 * upper:.2g} % of the objects are."
     )
-    result = "flagged" if counts.errors else "passed"
-    return (GateSummary(NAME, result, detail, counts.judged, counts.drawn),)
+    return (GateSummary(NAME, "flagged" if counts.errors else "passed", detail, counts.judged, counts.drawn),)
 
 
 def _persons(approval: Approval) -> str:

@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS objects (
   -- Size of the image as the header states it, 0 without one; 1 where burned-in text is to be expected.
   image_rows INTEGER NOT NULL DEFAULT 0, image_columns INTEGER NOT NULL DEFAULT 0,
   image_frames INTEGER NOT NULL DEFAULT 0, may_show_text INTEGER NOT NULL DEFAULT 0,
-  series BLOB NOT NULL DEFAULT x'', device BLOB NOT NULL DEFAULT x'',  -- keyed names, empty when absent
+  source_series BLOB NOT NULL DEFAULT x'', device BLOB NOT NULL DEFAULT x'',  -- keyed names, or empty
   contested INTEGER NOT NULL DEFAULT 0,  -- 1 another object states its UID, 2 it gets its own
   outcome TEXT, rule TEXT,
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled

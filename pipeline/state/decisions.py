@@ -131,6 +131,9 @@ SCOPES: Final = ("alike", "series", "device")
 or in all images of a type of device. A decision to quarantine holds for whole series and devices."""
 
 
+_COLUMNS: Final = {"series": "source_series", "device": "device"}
+
+
 def widened(state: State, targets: Targets, scope: str, verdict: str, name: bytes | None = None) -> Targets:
     """Return the targets of a decision in a wider scope.
 
@@ -149,16 +152,17 @@ def widened(state: State, targets: Targets, scope: str, verdict: str, name: byte
     if scope == "alike":
         return alike
     wider: set[tuple[int, str]] = set(targets)
-    for value in _names_of(state, targets, scope):
+    column = _COLUMNS[scope]
+    for value in _names_of(state, targets, column):
         if verdict == "quarantine":
             rows = state.db.execute(
-                f"SELECT id, '' FROM objects WHERE {scope} = ? AND (outcome = 'released' OR rule = ?)",  # noqa: S608
+                f"SELECT id, '' FROM objects WHERE {column} = ? AND (outcome = 'released' OR rule = ?)",  # noqa: S608
                 (value, REQUEUED),
             )
         else:
             rows = state.db.execute(
                 "SELECT id, location FROM review_item_objects JOIN review_items USING (name)"  # noqa: S608
-                f" JOIN objects USING (id) WHERE objects.{scope} = ? AND (location, review_items.rule) ="
+                f" JOIN objects USING (id) WHERE objects.{column} = ? AND (location, review_items.rule) ="
                 "  (SELECT location, rule FROM review_items WHERE name = ?)",
                 (value, name),
             )
@@ -168,10 +172,10 @@ def widened(state: State, targets: Targets, scope: str, verdict: str, name: byte
     return sorted(wider)
 
 
-def _names_of(state: State, targets: Targets, scope: str) -> list[bytes]:
+def _names_of(state: State, targets: Targets, column: str) -> list[bytes]:
     """Return the keyed names of the series or devices of objects; an object without one is alone."""
     rows = (
-        state.db.execute(f"SELECT {scope} FROM objects WHERE id = ?", (number,)).fetchone()  # noqa: S608
+        state.db.execute(f"SELECT {column} FROM objects WHERE id = ?", (number,)).fetchone()  # noqa: S608
         for number in sorted({number for number, _ in targets})
     )
     return sorted({bytes(value) for (value,) in rows if value})

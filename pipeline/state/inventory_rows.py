@@ -45,7 +45,7 @@ def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
     """Add objects of the walk within the open batch."""
     state.write(
         "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source,"
-        " series, device, image_rows, image_columns, image_frames, may_show_text)"
+        " source_series, device, image_rows, image_columns, image_frames, may_show_text)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
