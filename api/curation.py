@@ -187,6 +187,6 @@ def decision_log(policy: PolicySource) -> list[LoggedDecision]:
     UsageError
         The release is anonymous, or there was no run.
     """
-    from medsanitize.pipeline.review.pages import decision_log as read
+    from medsanitize.pipeline.review.queue import decision_log as read
 
     return read(load_policy(policy))

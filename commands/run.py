@@ -220,7 +220,7 @@ def _write_log(policy: Policy, target: Path, as_json: bool) -> int:
     from dataclasses import astuple, fields
 
     from medsanitize.pipeline.jobs.private_csv import write_private_csv
-    from medsanitize.pipeline.review.pages import decision_log
+    from medsanitize.pipeline.review.queue import decision_log
     from medsanitize.pipeline.state.judgments import LoggedDecision
 
     head = [one.name for one in fields(LoggedDecision)]

@@ -14,22 +14,20 @@ from medsanitize.pipeline import preflight
 from medsanitize.pipeline.engines.base import LocalEngine
 from medsanitize.pipeline.engines.worker import Setup
 from medsanitize.pipeline.reporting.rule_help import reason_for
-from medsanitize.pipeline.resume import difference, open_for_reading, release_keys, remove_pages
+from medsanitize.pipeline.resume import difference, release_keys, remove_pages
 from medsanitize.pipeline.review.review_decisions import (
     RecordedDecisions,
     finding_name,
     read_decisions,
     record_decisions,
 )
-from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
+from medsanitize.pipeline.review.sample import ObjectPreview, preview_objects, sample_for
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.dicomdirs import missing_paths
-from medsanitize.pipeline.stages.second_review import draw_sample
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.decisions import sampled_object
 from medsanitize.pipeline.state.excerpts import OpenExcerpt, undecided_excerpts
 from medsanitize.pipeline.state.findings import finding_groups
-from medsanitize.pipeline.state.judgments import LoggedDecision, has_judged, logged_decisions
 from medsanitize.pipeline.state.listed_files import count_listed
 from medsanitize.pipeline.state.objects import outcome_counts, rule_counts
 from medsanitize.pipeline.state.records import quarantined_sources
@@ -40,7 +38,7 @@ from medsanitize.pipeline.state.review_queue import (
     open_item,
     undecided_items,
 )
-from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
+from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW
 from medsanitize.pipeline.storage.containers.address import shown as shown_path
 from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation
@@ -127,7 +125,8 @@ def make_review(
         ending, digest = _staged_ending(state, policy)
         findings, names = list(_finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _item_cards(state, names))), MAX_PAGES))
-        numbers, waiting = _sample(state, policy, ending, digest, reviewer)
+        numbers = sample_for(state, policy, ending, digest, reviewer)
+        numbers, waiting = numbers[:MAX_SAMPLE], max(len(numbers) - MAX_SAMPLE, 0)
         looks = _preview_sample(state, policy, subkeys, ending, numbers, cancellation or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
@@ -194,26 +193,6 @@ def apply_decisions(
                 "Decide before the next version is published, with release: approve: required",
             )
         return record_decisions(state, found, reviewer)
-
-
-@translated_errors()
-def decision_log(policy: Policy) -> list[LoggedDecision]:
-    """Return who decided what, in the order of the decisions.
-
-    Raises
-    ------
-    UsageError
-        The release is anonymous, or there was no run.
-    EnvironmentFailure, IntegrityError
-        As in ``make_review``.
-    """
-    if policy.release.mode == "anonymous":
-        raise UsageError("An anonymous run cannot be reviewed", "Review a pseudonymous run first")
-    state = open_for_reading(policy)
-    try:
-        return list(logged_decisions(state))
-    finally:
-        state.close()
 
 
 @contextmanager
@@ -328,26 +307,6 @@ def _other_pages(state: State, identity: str, digest: str) -> tuple[str, ...]:
     if before is None or before.digest != digest:
         return ()
     return tuple(dict.fromkeys(one for one in (*before.others, before.page) if one != identity))
-
-
-def _sample(
-    state: State, policy: Policy, ending: str, digest: str, reviewer: str
-) -> tuple[Sequence[int], int]:
-    """Return the objects of the sample to show, and how many follow when these are judged.
-
-    None are shown if the run was refused or published to a store.
-    """
-    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
-        return (), 0
-    # Stored once, so that a new page shows the same sample.
-    if not SAMPLE_SEED.is_stored(state):
-        with state.transaction():
-            SAMPLE_SEED.store(state, digest)
-    approval = policy.release.approval
-    if approval is None or not approval.share:
-        return draw_review_sample(state, SAMPLE_SEED.load(state) or ""), 0
-    wanted = [one for one in draw_sample(state, approval) if not has_judged(state, one, reviewer)]
-    return wanted[:MAX_SAMPLE], max(len(wanted) - MAX_SAMPLE, 0)
 
 
 def _sample_note(waiting: int) -> tuple[str, ...]:

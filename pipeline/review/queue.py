@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline import preflight
-from medsanitize.pipeline.resume import release_keys, settings_difference
+from medsanitize.pipeline.resume import open_for_reading, release_keys, settings_difference
 from medsanitize.pipeline.review.review_decisions import (
     DecisionSession,
     RecordedDecisions,
@@ -16,11 +17,14 @@ from medsanitize.pipeline.review.review_decisions import (
     close_session,
     record_decisions,
 )
+from medsanitize.pipeline.review.sample import sample_for
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.state.database import State, translated_errors
+from medsanitize.pipeline.state.judgments import LoggedDecision, logged_decisions
 from medsanitize.pipeline.state.result_types import PendingReview
 from medsanitize.pipeline.state.review_queue import UndecidedItem, open_item, undecided_items
 from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW
+from medsanitize.pipeline.state.staged_objects import staged_path_of
 from medsanitize.policies.model import Policy
 
 
@@ -54,11 +58,22 @@ class QueuedItem:
         return f"QueuedItem({self.location}, {self.rule})"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SampledFile:
+    """An object of the sample: its name in decisions, and its staged file."""
+
+    name: str
+    path: Path
+
+    def __repr__(self) -> str:
+        return f"SampledFile({self.name})"
+
+
 class ReviewQueue:
     """The open review of a staged release; see `open_queue`."""
 
-    def __init__(self, state: State, reviewer: str, pending: PendingReview) -> None:
-        self._state, self._reviewer, self._pending = state, reviewer, pending
+    def __init__(self, state: State, policy: Policy, reviewer: str, pending: PendingReview) -> None:
+        self._state, self._policy, self._reviewer, self._pending = state, policy, reviewer, pending
         self._session = DecisionSession()
         # Sorted once: the lock keeps others from deciding meanwhile.
         self._waiting: list[UndecidedItem] | None = None
@@ -87,6 +102,21 @@ class ReviewQueue:
         """Return a page of the undecided items, the least certain first."""
         found = self._undecided()[offset : offset + limit]
         return tuple(self._opened(one.name, one.objects) for one in found)
+
+    @translated_errors()
+    def sample(self) -> tuple[SampledFile, ...]:
+        """Return the objects of the sample that this person has not judged; none once decisions change it.
+
+        ``release`` states that an object is correct, ``quarantine`` that it is wrong.
+        """
+        judged = JUDGED.load(self._state)
+        if judged is None:
+            return ()
+        numbers = sample_for(self._state, self._policy, judged.ending, judged.digest, self._reviewer)
+        staging = workspace_of(self._policy).staging
+        return tuple(
+            SampledFile(f"object-{one}", staging / staged_path_of(self._state, one)) for one in numbers
+        )
 
     def _opened(self, name: bytes, objects: int) -> QueuedItem:
         item = open_item(self._state, name)
@@ -167,7 +197,7 @@ def open_queue(policy: Policy, reviewer: str = "") -> Iterator[ReviewQueue]:
         with State(workspace.database, release_keys(policy)).closed_on_failure() as state:
             pending = _pending(state, policy)
         try:
-            queue = ReviewQueue(state, reviewer, pending)
+            queue = ReviewQueue(state, policy, reviewer, pending)
             try:
                 yield queue
             finally:
@@ -196,3 +226,23 @@ def _pending(state: State, policy: Policy) -> PendingReview:
     with state.transaction():
         REVIEW.store(state, pending)
     return pending
+
+
+@translated_errors()
+def decision_log(policy: Policy) -> list[LoggedDecision]:
+    """Return who decided what, in the order of the decisions.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, or there was no run.
+    EnvironmentFailure, IntegrityError
+        Another process holds the state, or it is damaged.
+    """
+    if policy.release.mode == "anonymous":
+        raise UsageError("An anonymous run cannot be reviewed", "Review a pseudonymous run first")
+    state = open_for_reading(policy)
+    try:
+        return list(logged_decisions(state))
+    finally:
+        state.close()

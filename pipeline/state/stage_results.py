@@ -313,7 +313,7 @@ REVIEW = Result(
     ("review.review_decisions", "run"),
 )
 """The review pages that await decisions."""
-SAMPLE_SEED = _text("seed", ("review.pages",), ("stages.second_review",))
+SAMPLE_SEED = _text("seed", ("review.sample",), ("stages.second_review",))
 """Seed of the review sample: the staged digest that the first page showed."""
 REVIEWED = Flag("reviewed", ("resume", "review.review_decisions"), ("stages.sanitize",))
 """A person made at least one decision."""

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import PolicyError, UsageError
 from medsanitize.pipeline.resume import release_keys
-from medsanitize.pipeline.review.pages import apply_decisions, decision_log, make_review
-from medsanitize.pipeline.review.queue import open_queue
+from medsanitize.pipeline.review.pages import apply_decisions, make_review
+from medsanitize.pipeline.review.queue import decision_log, open_queue
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.result import RunResult
 from medsanitize.pipeline.runtime.workspace import workspace_of
@@ -295,6 +295,20 @@ def test_items_of_the_queue_are_paged_and_decided_without_a_page(site: Callable[
     assert run(policy, ONE).ending == "published"
     with pytest.raises(UsageError, match="published"), open_queue(policy, "bob"):
         pass
+
+
+def test_the_sample_is_judged_and_approved_in_the_queue(site: Callable[..., Policy]) -> None:
+    policy = site("{reviewers: 2, sample: 30 %}")
+    for name in ("ann", "bob"):
+        with open_queue(policy, name) as queue:
+            sample = queue.sample()
+            assert len(sample) == 3
+            assert all(one.path.is_file() for one in sample)
+            queue.decide({one.name: "release" for one in sample})
+            assert queue.sample() == ()
+            queue.approve()
+    result = run(policy, ONE)
+    assert (result.ending, gate(result)[0]) == ("published", "passed")
 
 
 def test_decisions_of_the_queue_give_the_release_of_the_page(site: Callable[..., Policy]) -> None:
