@@ -76,6 +76,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "run",
         "Export the link between identifiers and pseudonyms, or the account of all files, as CSV.",
     ),
+    "lists": (
+        "site_lists",
+        "Edit the lists of the site in the state folder: never-words are always removed, safe words stay.",
+    ),
     "overlap": (
         "overlap",
         "Report whether datasets share patients: releases, folders of images, or indexes of them.",
@@ -90,6 +94,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "release",
         "Query a release in SQL: what its headers say, by object and by series, and its manifest.",
     ),
+    "policy": ("import_policy", "Make a policy from the rules of another de-identification program."),
     "registry": (
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",
@@ -117,6 +122,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "validate": (
         "policy",
         "Check a policy, and report all problems at once, each with line, column and remedy.",
+    ),
+    "values": (
+        "values",
+        "List every value that is left in a release, or in the staged objects of a policy, with its count.",
     ),
     "verify": (
         "release",

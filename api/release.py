@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from medsanitize.release.differences import Differences
     from medsanitize.release.verify import VerificationResult
-    from medsanitize.release.version_changes import VersionChanges
 
 
 class Release:
@@ -180,33 +179,3 @@ class Release:
     def verify(self, *, key: str | os.PathLike[str] | None = None) -> VerificationResult:
         """Verify this release; see `medsanitize.verify`."""
         return verify(self._path, key=key)
-
-
-def version_changes(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> VersionChanges:
-    """Compare two versions of a release by their manifests.
-
-    Parameters
-    ----------
-    before, after : path
-        Folders of the earlier and the later version.
-
-    Returns
-    -------
-    VersionChanges
-        Numbers of objects and patients that were added, removed, changed and kept, and whether the policy is
-        the same.
-
-    Raises
-    ------
-    IntegrityError
-        A manifest is missing or damaged.
-
-    Examples
-    --------
-    >>> import medsanitize
-    >>> medsanitize.version_changes("release-1.0", "release-1.1").added  # doctest: +SKIP
-    12
-    """
-    from medsanitize.release.version_changes import version_changes as compare
-
-    return compare(Path(before), Path(after))

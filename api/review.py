@@ -1,4 +1,4 @@
-"""The review of a run, as it goes on: `open_review` and `staged_frame`."""
+"""The review of a run, as it goes on: `open_review`, `decision_log` and `staged_frame`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from medsanitize.errors import UsageError
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.jobs.preview_object import FramePicture, Row
-    from medsanitize.pipeline.review.session import ReviewSession
+    from medsanitize.pipeline.review.queue import ReviewQueue
+    from medsanitize.pipeline.state.judgments import LoggedDecision
 
 
-def open_review(policy: PolicySource) -> ReviewSession:
+def open_review(policy: PolicySource, *, reviewer: str = "") -> ReviewQueue:
     """Open the review of the last run of a policy; use the result in a ``with`` statement.
 
     Decisions are stored as they are made, where those of ``medsanitize review --decisions`` are stored.
@@ -25,10 +26,12 @@ def open_review(policy: PolicySource) -> ReviewSession:
     ----------
     policy : path, mapping or Policy
         See `load_policy`.
+    reviewer : str, optional
+        Name under which the person decides; it is kept in the state and nowhere in the release.
 
     Returns
     -------
-    ReviewSession
+    ReviewQueue
         ``counts``, ``items``, ``picture``, ``findings``, ``sample``, ``series``, ``decide``, ``approve`` and
         others. What it returns contains PHI. Use it in the thread that opened it.
 
@@ -36,18 +39,36 @@ def open_review(policy: PolicySource) -> ReviewSession:
     ------
     UsageError
         The release is anonymous or published, or no run of this policy is complete.
-    EnvironmentFailure
-        A run is at work.
+    EnvironmentFailure, IntegrityError
+        A run is at work, or the state is damaged.
 
     Examples
     --------
     >>> import medsanitize
-    >>> with medsanitize.open_review("policy.yaml") as review:  # doctest: +SKIP
-    ...     review.decide({item.name: "blank" for item in review.items()})
+    >>> with medsanitize.open_review("policy.yaml", reviewer="ann") as review:  # doctest: +SKIP
+    ...     review.decide({item.name: "blank" for item in review.items()}, scope="alike")
     """
-    from medsanitize.pipeline.review.session import ReviewSession
+    from medsanitize.pipeline.review.queue import ReviewQueue
 
-    return ReviewSession(load_policy(policy))
+    return ReviewQueue(load_policy(policy), reviewer)
+
+
+def decision_log(policy: PolicySource) -> list[LoggedDecision]:
+    """Return who decided what in the reviews of a policy, in the order of the decisions.
+
+    Parameters
+    ----------
+    policy : path, mapping or Policy
+        See `load_policy`.
+
+    Raises
+    ------
+    UsageError
+        The release is anonymous, or there was no run.
+    """
+    from medsanitize.pipeline.review.decision_log import decision_log as read
+
+    return read(load_policy(policy))
 
 
 def staged_frame(file: str | os.PathLike[str], frame: int | None = None, *, edge: int = 1600) -> FramePicture:

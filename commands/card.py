@@ -1,4 +1,4 @@
-"""The group release: describe a release (card), and compare its versions (changes)."""
+"""The group release: describe a release (card)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medsanitize.commands.command import FILE, command, print_result
 
 @click.group()
 def release() -> None:
-    """Describe a release: numbers of its patients with differential privacy, and what a version changed."""
+    """Describe a release: numbers of its patients with differential privacy."""
 
 
 @command("card", "medsanitize release card policy.yaml --epsilon 1 > card.md", group=release)
@@ -52,24 +52,4 @@ def card(source: Path, epsilon: float | None, *, as_json: bool, **_: Any) -> int
         return 3
     text = card_markdown(result.card).rstrip("\n")
     print_result(as_json, {"card": card_facts(result.card), **facts, "exit_code": 0}, text)
-    return 0
-
-
-@command("changes", "medsanitize release changes release-1.0 release-1.1", group=release)
-@click.argument("before", type=FILE)
-@click.argument("after", type=FILE)
-def changes(before: Path, after: Path, *, as_json: bool, **_: Any) -> int:
-    """Show what changed between two versions of a release: objects, patients and policy."""
-    from dataclasses import asdict
-
-    from medsanitize.release.version_changes import version_changes
-
-    found = version_changes(before, after)
-    text = (
-        f"Objects: {found.added:,} added, {found.removed:,} removed, {found.changed:,} changed,"
-        f" {found.unchanged:,} unchanged.\nPatients: {found.patients_added:,} added,"
-        f" {found.patients_removed:,} removed, {found.patients_kept:,} kept.\n"
-        f"The policy is {'the same' if found.same_policy else 'another'}."
-    )
-    print_result(as_json, {**asdict(found), "exit_code": 0}, text)
     return 0

@@ -10,12 +10,14 @@ import click
 from medsanitize.commands.command import FILE, aligned, command, long_running, print_result
 
 PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
+PRESET = click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
+NAME = click.option("--name", default="my-release", show_default=True, help="Name of the release.")
 
 
 @command("init", "medsanitize init policy.yaml --preset research --name chest-ct")
 @click.argument("policy", type=FILE, default=Path("policy.yaml"))
-@click.option("--preset", type=click.Choice(PRESETS), default="research", show_default=True)
-@click.option("--name", default="my-release", show_default=True, help="Name of the release.")
+@PRESET
+@NAME
 @click.option(
     "--answer",
     "answers",
@@ -26,7 +28,6 @@ PRESETS = ("ps3.15-basic", "research", "hipaa-safe-harbor")
 )
 def init(policy: Path, preset: Any, name: str, answers: tuple[str, ...], *, as_json: bool, **_: Any) -> int:
     """Write a commented policy to start from; an existing file is never overwritten."""
-    from medsanitize.errors import UsageError
     from medsanitize.policies.questions import draft_policy
     from medsanitize.policies.template import policy_template
 
@@ -34,6 +35,17 @@ def init(policy: Path, preset: Any, name: str, answers: tuple[str, ...], *, as_j
         text = draft_policy(dict(one.partition("=")[::2] for one in answers), name=name)
     else:
         text = policy_template(preset, name)
+    write_new_policy(policy, text)
+    print_result(
+        as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}"
+    )
+    return 0
+
+
+def write_new_policy(policy: Path, text: str) -> None:
+    """Write a policy to a new file."""
+    from medsanitize.errors import UsageError
+
     try:
         # Mode "x": an existing policy is never overwritten.
         with policy.open("x", encoding="utf-8") as file:
@@ -44,10 +56,6 @@ def init(policy: Path, preset: Any, name: str, answers: tuple[str, ...], *, as_j
         raise UsageError(
             "The policy cannot be written", "Name a file in a folder that may be written"
         ) from None
-    print_result(
-        as_json, {"policy": str(policy)}, f"Wrote {policy}. Edit it, then: medsanitize validate {policy}"
-    )
-    return 0
 
 
 @command("validate", "medsanitize validate policy.yaml")
@@ -57,9 +65,10 @@ def validate(policy: Path, *, as_json: bool, **_: Any) -> int:
     from medsanitize.errors import PolicyError
     from medsanitize.policies.digest import policy_digest
     from medsanitize.policies.load import load
+    from medsanitize.policies.site_lists import with_site_lists
 
     try:
-        loaded = load(policy)
+        loaded = with_site_lists(load(policy))
     except PolicyError as error:
         # With --json, an invalid policy is a result, not an error message.
         if not as_json:

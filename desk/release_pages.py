@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from medsanitize import MedsanitizeError, Release, UsageError, status, version_changes
+from medsanitize import MedsanitizeError, Release, UsageError, status
 from medsanitize.desk.desk import Desk, desk_of, project_path
 from medsanitize.desk.find_policies import find_policies
 from medsanitize.desk.pages import page
@@ -39,8 +39,9 @@ def verify_release(request: Request) -> Response:
 def compare_with(request: Request) -> Response:
     """Show what changed since another version of the release."""
     desk = desk_of(request)
-    before = _folder(desk, desk.path_of(request.path_params["other"]))
-    return _page(request, changes=version_changes(before, _folder(desk, project_path(request))))
+    earlier = Release(_folder(desk, desk.path_of(request.path_params["other"])))
+    release = Release(_folder(desk, project_path(request)))
+    return _page(request, changes=release.differences(earlier))
 
 
 def _page(request: Request, *, verified: Any = None, changes: Any = None) -> Response:

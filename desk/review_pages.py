@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from medsanitize import MedsanitizeError, UsageError, status
 from medsanitize.desk.desk import Desk, desk_of, project_path
-from medsanitize.desk.guard import body_of
+from medsanitize.desk.guard import COOKIE, body_of
 from medsanitize.desk.pages import page
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -30,7 +30,13 @@ _FRAME_EDGE: Final = 1_600
 def _used(request: Request, work: Callable[[Any], T]) -> T:
     path, desk = project_path(request), desk_of(request)
     desk.policy(path)  # refused before anything is opened
-    return desk.reviews.use(path, work)
+    return desk.reviews.use(path, reviewer_of(request), work)
+
+
+def reviewer_of(request: Request) -> str:
+    """Return the name under which the person of this session decides."""
+    session = desk_of(request).sessions.find(request.cookies.get(COOKIE, ""), touch=False)
+    return "" if session is None else session.reviewer
 
 
 def _number(text: str, most: int = 10**9) -> int:
@@ -38,7 +44,7 @@ def _number(text: str, most: int = 10**9) -> int:
 
 
 def show_review(request: Request) -> Response:
-    """Show the queue; the page asks for its items, because opening a review reads the inputs again."""
+    """Show the queue; the page asks for its items, because opening a review may take a while."""
     path, desk = project_path(request), desk_of(request)
     found = status(desk.policy(path))
     project = request.path_params["project"]

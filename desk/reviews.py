@@ -33,8 +33,8 @@ class Reviews:
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "review"))
     _open: dict[Path, _Open] = field(default_factory=dict)
 
-    def use(self, policy: Path, work: Callable[[Any], T]) -> T:
-        """Call a function with the review of a policy, and return its result.
+    def use(self, policy: Path, reviewer: str, work: Callable[[Any], T]) -> T:
+        """Call a function with the review of a policy, as one person sees it, and return its result.
 
         Raises
         ------
@@ -43,17 +43,19 @@ class Reviews:
         EnvironmentFailure
             A run is at work.
         """
-        return self._thread.submit(self._use, policy, work).result()
+        return self._thread.submit(self._use, policy, reviewer, work).result()
 
-    def _use(self, policy: Path, work: Callable[[Any], T]) -> T:
+    def _use(self, policy: Path, reviewer: str, work: Callable[[Any], T]) -> T:
         changed = policy.stat().st_mtime_ns
         found = self._open.get(policy)
-        # Another policy may have made another release, or none.
-        if found is not None and found.changed != changed:
+        # Another policy may have made another release, or none; another person has another sample.
+        if found is not None and (found.changed, found.session.reviewer) != (changed, reviewer):
             self._close(policy)
             found = None
         if found is None:
-            found = self._open[policy] = _Open(open_review(policy), changed, time.monotonic())
+            found = self._open[policy] = _Open(
+                open_review(policy, reviewer=reviewer), changed, time.monotonic()
+            )
             self._close_later(policy)
         try:
             return work(found.session)

@@ -60,7 +60,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "generators": ("phantoms", "diffusion", "privacy_gate", "quality", "export", "explain"),
     "pipeline": (
         *("runtime", "storage", "state", "engines", "stages", "synthesis"),
-        *("sequence", "requeue", "preflight", "resume", "reporting", "evidence", "review", "jobs", "demo"),
+        *("sequence", "requeue", "preflight", "resume", "amend", "reporting", "evidence", "review", "jobs"),
+        "demo",
         *("run", "plan", "spark"),
     ),
 }

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.second_review import draw_sample
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import changed_after_review, is_undecided, sample_candidates
+from medsanitize.pipeline.state.judgments import has_judged
+from medsanitize.pipeline.state.stage_results import SAMPLE_SEED
 from medsanitize.pipeline.state.staged_objects import staged_path_of
+from medsanitize.policies.model import Policy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +56,36 @@ def draw_review_sample(state: State, seed: str) -> list[int]:
     drawn = heapq.nsmallest(SIZE, sample_candidates(state), key=lambda n: state.seal.mark(f"{seed}:{n}"))
     wanted = dict.fromkeys([*drawn, *changed_after_review(state, SIZE)])
     return [number for number in wanted if is_undecided(state, number)]
+
+
+def sample_for(state: State, policy: Policy, ending: str, digest: str, reviewer: str) -> list[int]:
+    """Return the sampled objects that a person has still to look at."""
+    return not_looked_at(state, policy, drawn_sample(state, policy, ending, digest), reviewer)
+
+
+def drawn_sample(state: State, policy: Policy, ending: str, digest: str) -> list[int]:
+    """Return the sample that the policy requires, or else that of every review.
+
+    None if the run was refused or published to a store, whose files are gone.
+    """
+    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
+        return []
+    # Stored once, so that a new page shows the same sample.
+    if not SAMPLE_SEED.is_stored(state):
+        with state.transaction():
+            SAMPLE_SEED.store(state, digest)
+    approval = policy.release.approval
+    if approval is None or not approval.share:
+        return draw_review_sample(state, SAMPLE_SEED.load(state) or "")
+    return draw_sample(state, approval)
+
+
+def not_looked_at(state: State, policy: Policy, drawn: Sequence[int], reviewer: str) -> list[int]:
+    """Return the objects of a sample that a person has not judged, or that nobody has decided on."""
+    approval = policy.release.approval
+    if approval is None or not approval.share:
+        return [one for one in drawn if is_undecided(state, one)]
+    return [one for one in drawn if not has_judged(state, one, reviewer)]
 
 
 def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[ObjectPreview]:

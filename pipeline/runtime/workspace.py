@@ -73,6 +73,11 @@ class Workspace:
         """The page on synthetic images (contains PHI: it shows patients)."""
         return self._file("synthetic.html")
 
+    @property
+    def values(self) -> Path:
+        """The index of the values of the staged objects (one of them may be an identifier that is left)."""
+        return self._file("values.sqlite")
+
     def list_draft(self, name: str) -> Path:
         """Return the path of the draft of a list of the site, ``deny`` or ``allow`` (may contain names)."""
         return self._file(f"{name}-list.txt")

@@ -1,4 +1,4 @@
-"""What a reviewer looks at, a page at a time: review items, series, objects, decisions."""
+"""What a reviewer looks at, a page at a time: series, objects, decisions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,7 @@ from medsanitize.pipeline.state.records import open_record
 from medsanitize.pipeline.state.reset import REQUEUED
 from medsanitize.sanitize.result import CheckResult
 
-# Objects of a review item on whose location nobody decided, and which may be released.
-_OPEN = (
-    "SELECT item_objects.id FROM review_item_objects AS item_objects JOIN objects USING (id)"
-    " WHERE item_objects.name = review_items.name AND outcome <> 'dropped' AND objects.rule IS NOT 'review'"
-    " AND NOT EXISTS (SELECT 1 FROM decisions"
-    "  WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
-)
 _IN_RELEASE = "(outcome = 'released' OR objects.rule = ?)"
-
-
-@dataclass(frozen=True, slots=True)
-class ListedItem:
-    """A review item without a decision: its name, the number of its objects, and the first of them."""
-
-    name: bytes
-    objects: int
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +40,6 @@ class StagedImage:
     columns: int
     frames: int
     reads_pixels: bool
-
-
-def undecided_page(state: State, first: int, limit: int) -> list[ListedItem]:
-    """Return review items without a decision, the least certain first."""
-    # The index gives the order, so that only the items of the page are counted.
-    rows = state.db.execute(
-        f"SELECT name, (SELECT count(*) FROM ({_OPEN})), (SELECT min(id) FROM ({_OPEN})) FROM review_items"  # noqa: S608
-        f" WHERE EXISTS ({_OPEN}) ORDER BY rank, rule, name LIMIT ? OFFSET ?",
-        (limit, first),
-    )
-    return [ListedItem(bytes(name), int(count), int(number)) for name, count, number in rows]
-
-
-def count_undecided(state: State) -> int:
-    """Count the review items without a decision."""
-    row = state.db.execute(f"SELECT count(*) FROM review_items WHERE EXISTS ({_OPEN})").fetchone()  # noqa: S608
-    return int(row[0])
 
 
 def series_page(state: State, first: int, limit: int) -> list[ListedSeries]:
@@ -141,8 +108,3 @@ def staged_image(state: State, number: int) -> StagedImage | None:
         int(frames or record.frames or 1),
         record.pixels is CheckResult.PASSED,
     )
-
-
-def remove_decisions(state: State, targets: list[tuple[int, str]]) -> None:
-    """Remove decisions, within the open transaction."""
-    state.db.executemany("DELETE FROM decisions WHERE id = ? AND location = ?", targets)
