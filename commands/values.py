@@ -120,7 +120,7 @@ def _print_text(listed: _Listing) -> None:
         click.echo(f"\n{one.path} ({one.vr}{kind}): {one.distinct:,} values in {one.objects:,} objects")
         for value in listed.values(one):
             # Escaped: a value may contain control characters of a terminal.
-            click.echo(f"  {value['objects']:>9,}  {_printable(value['value'])}")
+            click.echo(f"  {value['objects']:>9,}  {_printable(value['value']) or '(empty)'}")
 
 
 def _printable(text: str) -> str:
