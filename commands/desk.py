@@ -47,7 +47,7 @@ def desk(
         raise UsageError(
             "The extra 'desk' is not installed", "Install it with: pip install 'medsanitize[desk]'"
         )
-    from medsanitize.commands.command import print_result
+    from medsanitize.commands.command import login_name, print_result
     from medsanitize.desk.server import DeskOptions, serve
 
     password = None
@@ -64,6 +64,7 @@ def desk(
         password=password,
         idle_minutes=idle,
         open_browser=not no_browser,
+        login=login_name(),
     )
     text = "The desk is open at this address, which works once"
     serve(options, lambda link: print_result(as_json, {"address": link}, f"{text}:\n{link}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.command import FILE, command, login_name, long_running, print_result
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.reporting.exit_report import ExitReport
@@ -202,7 +202,7 @@ def review(
         return _write_log(loaded, log, as_json)
     if scope is not None and decisions is None:
         raise UsageError("--scope needs --decisions", "Name the file of decisions")
-    reviewer = _login() if reviewer is None else reviewer
+    reviewer = login_name() if reviewer is None else reviewer
     if decisions is not None:
         applied = apply_decisions(loaded, decisions, reviewer, scope)
         facts: dict[str, Any] = {"decisions": applied.decisions, "objects": applied.objects}
@@ -230,16 +230,6 @@ def review(
     pages = [str(page) for page in made.pages]
     print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, text)
     return 0
-
-
-def _login() -> str:
-    """Return the name of the login; empty where the system has none."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""
 
 
 def _write_log(policy: Policy, target: Path, as_json: bool) -> int:

@@ -8,7 +8,16 @@ from importlib.resources import files
 from typing import Final
 
 from medsanitize import MedsanitizeError, PolicyError
-from medsanitize.desk import new_release, plan_pages, projects, release_pages, review_pages, run_pages
+from medsanitize.desk import (
+    curation_pages,
+    new_release,
+    plan_pages,
+    projects,
+    release_pages,
+    review_pages,
+    run_pages,
+    second_review_pages,
+)
 from medsanitize.desk.desk import Desk
 from medsanitize.desk.guard import COOKIE, form_of
 from medsanitize.desk.pages import page
@@ -40,6 +49,8 @@ def desk_app(roots: Roots, sessions: Sessions) -> Starlette:
             *plan_pages.ROUTES,
             *run_pages.ROUTES,
             *review_pages.ROUTES,
+            *second_review_pages.ROUTES,
+            *curation_pages.ROUTES,
             *release_pages.ROUTES,
         ],
         lifespan=_closing,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 from medsanitize import (
     POLICY_QUESTIONS,
     MedsanitizeError,
+    PolicyError,
     UsageError,
     draft_policy,
+    import_policy,
     keygen,
     policy_problems,
     policy_schema,
@@ -105,6 +108,31 @@ def _base(desk: Desk, form: Mapping[str, str]) -> Path:
     return _home(desk, form)
 
 
+async def import_rules(request: Request) -> Response:
+    """Return the policy that the rules of another program make, and what became of each rule."""
+    desk, form = desk_of(request), await form_of(request)
+    return await run_in_threadpool(_import_rules, desk, form)
+
+
+def _import_rules(desk: Desk, form: Mapping[str, str]) -> Response:
+    export = desk.path_of(form.get("export", ""))
+    try:
+        # The program is told from the content, and partly from how the name ends.
+        with NamedTemporaryFile(suffix=PurePath(form.get("file", "")).suffix[:12]) as file:
+            file.write(form.get("rules", "").encode())
+            file.flush()
+            made = import_policy(file.name, name=form.get("name") or "my-release")
+    except PolicyError as error:
+        return JSONResponse({"error": " ".join(f"Line {one.line}: {one.message}." for one in error.problems)})
+    except MedsanitizeError as error:
+        return JSONResponse({"error": f"{error.what}. {error.remedy}."})
+    text = made.text.replace("  - ./export", f"  - {json.dumps(str(export))}", 1)
+    lists = {"weaker": made.weaker, "not_carried_over": made.not_carried_over, "carried": made.carried}
+    told = {name: [str(one) for one in rules[:_MOST_ENTRIES]] for name, rules in lists.items()}
+    told["unnamed"] = list(made.unnamed[:_MOST_ENTRIES])
+    return JSONResponse({"text": text, "language": made.language, "rules": made.rules, "told": told})
+
+
 def _home(desk: Desk, form: Mapping[str, str]) -> Path:
     """Return the folder of a new project: below a root, named as the release, never in the export."""
     home = desk.path_of(form["home"]) if form.get("home") else desk.roots.folders[0]
@@ -178,6 +206,7 @@ ROUTES = [
     Route("/new", choose_folder),
     Route("/new/questions", ask),
     Route("/new/draft", draft, methods=["POST"]),
+    Route("/new/import", import_rules, methods=["POST"]),
     Route("/new/create", create, methods=["POST"]),
     Route("/schema", schema),
     Route("/project/{project}/policy", edit),

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from medsanitize import MedsanitizeError, UsageError, status
 from medsanitize.desk.desk import Desk, desk_of, project_path
-from medsanitize.desk.guard import COOKIE, body_of
+from medsanitize.desk.guard import body_of, session_of
 from medsanitize.desk.pages import page
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -27,16 +27,11 @@ _THUMBNAIL_EDGE: Final = 256
 _FRAME_EDGE: Final = 1_600
 
 
-def _used(request: Request, work: Callable[[Any], T]) -> T:
+def with_review(request: Request, work: Callable[[Any], T]) -> T:
+    """Return what a function makes of the review of a project, for the person of this session."""
     path, desk = project_path(request), desk_of(request)
     desk.policy(path)  # refused before anything is opened
-    return desk.reviews.use(path, reviewer_of(request), work)
-
-
-def reviewer_of(request: Request) -> str:
-    """Return the name under which the person of this session decides."""
-    session = desk_of(request).sessions.find(request.cookies.get(COOKIE, ""), touch=False)
-    return "" if session is None else session.reviewer
+    return desk.reviews.use(path, session_of(request).reviewer, work)
 
 
 def _number(text: str, most: int = 10**9) -> int:
@@ -81,7 +76,7 @@ def others(request: Request) -> Response:
 def _answered(request: Request, work: Callable[[Any], dict[str, Any]]) -> Response:
     """Return what a function makes of the review, as JSON; or why it cannot."""
     try:
-        return JSONResponse(_used(request, work))
+        return JSONResponse(with_review(request, work))
     except MedsanitizeError as error:
         return JSONResponse({"error": f"{error.what}. {error.remedy}."}, 409)
 
@@ -106,7 +101,7 @@ def item_picture(request: Request) -> Response:
     name, which = request.path_params["item"], request.path_params["which"]
     if len(name) != 32 or set(name) - set("0123456789abcdef"):
         return Response(status_code=404)
-    content = _used(request, lambda session: session.picture(name, which))
+    content = with_review(request, lambda session: session.picture(name, which))
     return Response(content, 200 if content else 404, media_type="image/png")
 
 
@@ -115,7 +110,7 @@ def frame(request: Request) -> Response:
     number = _number(request.path_params["object"])
     which = _number(request.query_params.get("frame", "0")) or None
     edge = _THUMBNAIL_EDGE if "small" in request.query_params else _FRAME_EDGE
-    file = _used(request, lambda session: session.file(number))
+    file = with_review(request, lambda session: session.file(number))
     try:
         made = desk_of(request).previews.frame(file, which, edge)
     except UsageError:
@@ -137,17 +132,18 @@ def _decide(request: Request, body: bytes) -> Response:
     try:
         made = json.loads(body)
         decisions, reasons = dict(made["decisions"]), dict(made.get("reasons", {}))
+        scope = str(made["scope"]) if made.get("scope") else None
     except (ValueError, TypeError, KeyError):
         return JSONResponse({"error": "These are no decisions"}, 400)
 
-    return _answered(request, lambda session: asdict(session.decide(decisions, reasons)))
+    return _answered(request, lambda session: asdict(session.decide(decisions, reasons, scope=scope)))
 
 
 def approve(request: Request) -> Response:
     """Approve the staged release, and start the run that publishes it."""
     path, desk = project_path(request), desk_of(request)
     try:
-        _used(request, lambda session: session.approve())
+        with_review(request, lambda session: session.approve())
     except MedsanitizeError as error:
         return JSONResponse({"error": f"{error.what}. {error.remedy}."}, 409)
     return _run_again(desk, path)
@@ -171,7 +167,7 @@ def show_series(request: Request) -> Response:
     def look(session: Any) -> tuple[list[Any], int]:
         return session.series(first, _SERIES), session.count_series()
 
-    listed, total = _used(request, look)
+    listed, total = with_review(request, look)
     return page(
         request,
         "series.html",
@@ -188,7 +184,7 @@ def show_montage(request: Request) -> Response:
     """Show the images of one series side by side."""
     number = _number(request.path_params["object"])
     first = _number(request.query_params.get("first", "0"))
-    numbers = _used(request, lambda session: session.objects_of_series(number, first, _THUMBNAILS + 1))
+    numbers = with_review(request, lambda session: session.objects_of_series(number, first, _THUMBNAILS + 1))
     return page(
         request,
         "montage.html",
@@ -210,7 +206,7 @@ def show_image(request: Request) -> Response:
         undecided = session.is_undecided(number)
         return session.image(number), session.boxes(number), undecided, session.file(number)
 
-    image, boxes, undecided, file = _used(request, look)
+    image, boxes, undecided, file = with_review(request, look)
     if image is None:
         return page(
             request, "error.html", "Image", code=404, what="This object is not staged", remedy="", problems=()
@@ -236,7 +232,7 @@ def show_decisions(request: Request) -> Response:
     def look(session: Any) -> tuple[list[Any], list[Any]]:
         return session.decisions(first, _SERIES + 1), session.quarantined()[:200]
 
-    listed, quarantined = _used(request, look)
+    listed, quarantined = with_review(request, look)
     return page(
         request,
         "decisions.html",

@@ -45,6 +45,8 @@ class DeskOptions:
         A session that is not used for so long ends.
     open_browser : bool
         Open the browser of this machine.
+    login : str
+        Name under which the person with the token decides.
     """
 
     roots: Sequence[Path]
@@ -56,6 +58,7 @@ class DeskOptions:
     password: str | None = None
     idle_minutes: float = 30.0
     open_browser: bool = False
+    login: str = ""
 
 
 def serve(options: DeskOptions, show: Callable[[str], object]) -> None:
@@ -81,7 +84,7 @@ def serve(options: DeskOptions, show: Callable[[str], object]) -> None:
         port = int(opened.getsockname()[1])
         address = address_of(options, port)
         token = secrets.token_urlsafe(32) if options.password is None else None
-        sessions = Sessions(token, options.password, options.idle_minutes * 60)
+        sessions = Sessions(token, options.password, options.idle_minutes * 60, options.login)
         application = desk_app(roots, sessions)
         server = _server(Guard(application, address, sessions), options)
         link = f"{address.origins[0]}/enter" + (f"?token={token}" if token else "")

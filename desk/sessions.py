@@ -36,11 +36,14 @@ class Sessions:
         The password of a desk beyond loopback.
     idle_seconds : float
         A session that is not used for so long ends.
+    login : str
+        Name under which the person with the token decides, until he enters another one.
     """
 
     token: str | None
     password: str | None
     idle_seconds: float
+    login: str = ""
     clock: Callable[[], float] = time.monotonic
     _open: dict[bytes, Session] = field(default_factory=dict)
     _failures: int = 0
@@ -56,7 +59,7 @@ class Sessions:
             if self.token is None or not _equal(token, self.token):
                 return None
             self.token = None
-            return self._start("")
+            return self._start(self.login)
 
     def enter_with_password(self, password: str, reviewer: str) -> str | None:
         """Return the cookie of a new session; None for a wrong password, and after several of them."""

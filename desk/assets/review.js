@@ -102,7 +102,11 @@ function decide(verdict) {
     if (!reason) return;
     reasons[item.name] = reason;
   }
-  waiting[item.name] = verdict;
+  const scope = find("scope");
+  item.scope = scope.value;
+  // For one decision only: the next one begins with its item alone.
+  scope.value = "";
+  waiting[item.name] = { verdict, scope: item.scope };
   decided.add(item.name);
   undone.push(item);
   counted(item, 1);
@@ -115,10 +119,14 @@ function decide(verdict) {
 async function send() {
   if (sending || !Object.keys(waiting).length) return;
   sending = true;
-  const decisions = waiting;
-  const body = JSON.stringify({ decisions, reasons });
-  waiting = {};
-  reasons = {};
+  const [{ scope }] = Object.values(waiting);
+  const decisions = {};
+  for (const [name, one] of Object.entries(waiting)) {
+    if (one.scope !== scope) continue;
+    decisions[name] = one.verdict;
+    delete waiting[name];
+  }
+  const body = JSON.stringify({ decisions, reasons: Object.fromEntries(Object.entries(reasons).filter(([name]) => name in decisions)), scope });
   try {
     const answer = await fetch(`${base}/decide`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     const found = await answer.json();
@@ -132,7 +140,7 @@ async function send() {
     load();
   }
   sending = false;
-  if (Object.keys(waiting).length) send(); else if (!items.length) load();
+  if (Object.keys(waiting).length) send(); else if (scope || !items.length) load();
 }
 
 function withdraw() {
@@ -144,7 +152,7 @@ function withdraw() {
   items.splice(place, 0, item);
   counted(item, -1);
   show();
-  waiting[item.name] = "withdraw";
+  waiting[item.name] = { verdict: "withdraw", scope: item.scope };
   send();
 }
 
@@ -161,10 +169,12 @@ document.addEventListener("keydown", (event) => {
   else if (key === "n" && items.length) { place = (place + 1) % items.length; show(); }
   else if (key === "p" && items.length) { place = (place + items.length - 1) % items.length; show(); }
   else if (key === "u") withdraw();
+  else if (key === "s") { const scope = find("scope"); scope.selectedIndex = (scope.selectedIndex + 1) % scope.options.length; }
   else if (key === "x" && items[place] && items[place].object !== undefined) location.assign(`${base}/image/${items[place].object}`);
   else return;
   event.preventDefault();
 });
+find("scope").addEventListener("change", () => find("scope").blur());
 find("approve").addEventListener("click", () => finish("approve"));
 find("again").addEventListener("click", () => finish("run"));
 load();

@@ -197,11 +197,11 @@ def apply_decisions(
 
 @contextmanager
 def opened_state(
-    policy: Policy, changed: Callable[[State, Policy], str | None] = difference
+    policy: Policy, changed: Callable[[State, Policy], str | None] | None = None
 ) -> Iterator[tuple[State, SubKeys]]:
     """Open the state of this policy's last run, locked against other runs.
 
-    ``changed`` returns what of the settings or inputs is no longer that of the run, or None.
+    ``changed`` returns what is no longer as in the run, or None; by default it looks at settings and inputs.
     """
     if policy.release.mode == "anonymous":
         raise UsageError(
@@ -217,7 +217,7 @@ def opened_state(
     with preflight.locked(workspace_of(policy)):
         state = State(path, subkeys)
         try:
-            if (reason := changed(state, policy)) is not None:
+            if (reason := (changed or difference)(state, policy)) is not None:
                 raise UsageError(f"The last run is out of date: {reason}", "Run the policy again first")
             yield state, subkeys
         finally:

@@ -23,9 +23,11 @@ from medsanitize.pipeline.review.review_decisions import (
 )
 from medsanitize.pipeline.review.sample import drawn_sample, not_looked_at
 from medsanitize.pipeline.runtime.workspace import workspace_of
+from medsanitize.pipeline.stages.second_review import Standing, standing
 from medsanitize.pipeline.state import review_lists
 from medsanitize.pipeline.state.database import translated_errors
 from medsanitize.pipeline.state.decisions import decision_counts, decisions_on, is_undecided
+from medsanitize.pipeline.state.judgments import LoggedDecision, logged_decisions
 from medsanitize.pipeline.state.objects import outcome_counts
 from medsanitize.pipeline.state.reset import count_requeued
 from medsanitize.pipeline.state.result_types import PendingReview
@@ -296,6 +298,17 @@ class ReviewQueue:
     def decisions(self, first: int = 0, limit: int = 50) -> list[ListedDecision]:
         """Return the decisions that were made."""
         return review_lists.decisions_page(self._state, first, limit)
+
+    @translated_errors()
+    def standing(self) -> Standing:
+        """Return how many persons have approved, and how far the required sample is judged."""
+        self.sample()  # draws it, if this is the first look
+        return standing(self._state, self._policy.release.approval, self._page.digest)
+
+    @translated_errors()
+    def log(self) -> list[LoggedDecision]:
+        """Return who decided what, in the order of the decisions."""
+        return list(logged_decisions(self._state))
 
     # -- deciding -----------------------------------------------------------------------------
 

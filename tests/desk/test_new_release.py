@@ -117,3 +117,31 @@ def test_a_policy_is_edited_with_completion_and_never_over_another_change(tmp_pa
         answer = desk.post(path, text=draft_policy({}), digest="0" * 16)
         assert (answer.status, "was changed since" in answer.text) == (409, True)
         assert (tmp_path / "policy.yaml").read_text() == changed
+
+
+@pytest.mark.desk
+@pytest.mark.system
+def test_rules_of_another_program_fill_the_policy_and_say_what_became_of_them(tmp_path: Path) -> None:
+    write_ct(tmp_path / "export" / "one.dcm", 1, "P1", 1)
+    rules = tmp_path / "anonymizer.script"
+    rules.write_text(
+        '<script>\n<e en="T" t="00080070" n="Manufacturer">@remove()</e>\n'
+        '<e en="T" t="00101010" n="PatientAge">@keep()</e>\n</script>\n'
+    )
+    with open_desk(tmp_path) as desk, opened_page(desk) as page:
+        page.click("text=New release")
+        page.click(f"text={tmp_path.name}/")
+        page.click("text=export/")
+        page.click("text=Use this folder")
+        page.wait_for_selector(".CodeMirror")
+        page.set_input_files("#rules", rules)
+        page.wait_for_selector("text=2 rules of")
+        page.click("summary >> text=carried over")
+        assert "Manufacturer" in page.inner_text("#imported")
+        assert severe_findings(page) == []
+        page.fill("input[name=name]", "taken-over")
+        page.click("text=Create the release")
+        page.wait_for_url("**/inventory")
+    policy = load_policy(tmp_path / "taken-over" / "policy.yaml")
+    assert policy.dicom.overrides["Manufacturer"] == "X"
+    assert policy.inputs == (tmp_path / "export",)
