@@ -16,6 +16,7 @@ from starlette.routing import Route
 _ROWS: Final = 100
 _ENTRIES: Final = 1_000
 _LONGEST_WORD: Final = 256
+_FIELDS: Final = ("attribute", "search", "kind", "at_most")
 _KINDS: Final = {"public": False, "private": True}
 
 
@@ -47,7 +48,7 @@ def _values(request: Request, form: dict[str, str]) -> Response:
         "Values",
         project=request.path_params["project"],
         status=found,
-        form=form,
+        form={name: form.get(name, "") for name in _FIELDS},
         listed=listed,
         first=first,
         size=_ROWS,

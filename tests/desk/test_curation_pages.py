@@ -73,7 +73,7 @@ def test_an_attribute_that_is_wrong_becomes_a_rule_and_a_value_a_never_word(
     page.click("text=List the values")
     page.locator("tbody tr", has_text="Modality").first.locator("text=Remove the attribute").click()
     page.wait_for_selector("text=The policy removes the attribute.")
-    assert load_policy(staged.state.parent / "policy.yaml").dicom.overrides["Modality"] == "X"
+    assert load_policy(staged.state.parent / "policy.yaml").dicom.attributes["Modality"] == "X"
 
 
 def test_words_are_added_to_the_lists_and_removed(page: Page, staged: Policy) -> None:
