@@ -145,7 +145,7 @@ async def body_of(request: Request) -> bytes:
 async def form_of(request: Request) -> dict[str, str]:
     """Return the fields of a form; of a field that stands twice, the last value."""
     body = await body_of(request)
-    return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200))
 
 
 def _ended() -> Response:

@@ -45,8 +45,18 @@ def review(page: Page) -> None:
     """Draw a box on one image, and quarantine another one, by keyboard."""
     page.click("nav >> text=Review")
     page.click("nav >> text=Series")
-    page.locator(".montage a").first.click()
-    page.locator(".montage a").first.click()
+    series = page.url
+    # The order follows pseudonyms, and some series have no image.
+    for number in range(page.locator(".montage a").count()):
+        page.goto(series)
+        page.locator(".montage a").nth(number).click()
+        page.locator(".montage a").first.click()
+        page.wait_for_selector("#drawing", state="attached")
+        if (
+            page.get_attribute("#drawing", "data-live")
+            and page.get_attribute("#drawing", "data-rows") == "128"
+        ):
+            break
     page.wait_for_selector("#canvas")
     page.locator("#whole").evaluate("image => image.decode()")
     place = page.locator("#canvas").bounding_box()

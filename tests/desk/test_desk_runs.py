@@ -126,6 +126,7 @@ def test_a_second_run_is_refused_and_says_why(policy: Policy, desk: DeskProcess)
     wait_until(lambda: status(policy).state in ("new", "stopped", "awaiting_review"))
 
 
+@SLOW
 def test_the_plan_shows_an_object_before_and_after(policy: Policy, desk: DeskProcess) -> None:
     with opened_page(desk) as page:
         page.click("text=chest-ct")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
@@ -22,6 +23,8 @@ def opened_page(desk: DeskProcess, **options: Any) -> Iterator[Page]:
 
     Keyword arguments are those of a browser context, such as ``color_scheme``.
     """
+    if shutil.which("chromium") is None:
+        pytest.skip("needs chromium (tests/install_system.sh)")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
