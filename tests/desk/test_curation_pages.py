@@ -108,3 +108,21 @@ def test_one_decision_holds_for_all_that_look_alike_and_is_under_the_name_of_the
     assert severe_findings(page) == []
     (made,) = decision_log(staged)
     assert (made.reviewer, made.verdict, made.scope, made.objects) == ("Ann Ward", "keep", "alike", 4)
+
+
+def test_a_release_shows_what_changed_since_an_earlier_version(tmp_path: Path) -> None:
+    for version, count in (("1.0", 2), ("1.1", 3)):
+        base = tmp_path / version
+        for number in range(1, count + 1):
+            write_ct(base / f"export/{number}.dcm", number, f"P{number}", number)
+        release = f'{{name: test, version: "{version}", mode: pseudonymous}}'
+        assert run(prepare(base, **{**QUICK, "release": release}), Options(workers=1)).ending == "published"
+    with open_desk(tmp_path) as desk, opened_page(desk) as page:
+        page.locator("h2 a", has_text="1.1").click()
+        page.click("nav >> text=Release")
+        page.click("text=What changed since 1.0")
+        page.wait_for_selector("h2:has-text('What changed')")
+        tiles = page.locator("h2:has-text('What changed') + dl").inner_text().split("\n")
+        assert tiles[tiles.index("Objects added") + 1] == "1"
+        assert tiles[tiles.index("Same") + 1] == "2"
+        assert severe_findings(page) == []

@@ -16,7 +16,7 @@ from tests.helpers.hospital import CANARIES, make_export, prepare
 pytestmark = [pytest.mark.slow, pytest.mark.desk, pytest.mark.system]
 AWAITING = '{name: chest-ct, version: "1.0", mode: pseudonymous, approve: required}'
 PAGES = ("", "/policy", "/inventory", "/plan", "/plan/objects", "/run", "/review", "/review/series")
-FURTHER = ("/review/decisions", "/release")
+FURTHER = ("/review/decisions", "/review/persons", "/review/values", "/review/lists", "/release")
 
 
 @pytest.fixture(scope="module")

@@ -175,3 +175,18 @@ def test_a_review_excludes_a_run_and_another_review(staged: Callable[[str], Poli
         with pytest.raises(EnvironmentFailure):
             open_review(policy)
     open_review(policy).close()
+
+
+def test_a_person_withdraws_only_his_own_decisions(staged: Callable[[str], Policy]) -> None:
+    policy = staged("w")
+    with open_review(policy, reviewer="ann") as review:
+        (item,) = review.items()
+        review.decide({item.name: "blank"})
+    with open_review(policy, reviewer="bob") as review:
+        with pytest.raises(UsageError, match="not of the person"):
+            review.decide({item.name: "withdraw"})
+        assert review.counts().undecided == 0
+    with open_review(policy, reviewer="ann") as review:
+        review.decide({item.name: "withdraw"})
+        assert review.counts().undecided == 1
+        assert [one.verdict for one in review.log()] == ["blank", "withdraw"]
