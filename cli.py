@@ -101,7 +101,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "release": (
         "card",
-        "Describe a release: numbers of its patients with differential privacy, and what a version changed.",
+        "Describe a release: numbers of its patients with differential privacy.",
     ),
     "review": (
         "run",

@@ -42,6 +42,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
             "run_pages",
             "plan_pages",
             "review_pages",
+            "second_review_pages",
+            "curation_pages",
             "release_pages",
             "app",
             "server",

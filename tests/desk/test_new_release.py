@@ -143,5 +143,5 @@ def test_rules_of_another_program_fill_the_policy_and_say_what_became_of_them(tm
         page.click("text=Create the release")
         page.wait_for_url("**/inventory")
     policy = load_policy(tmp_path / "taken-over" / "policy.yaml")
-    assert policy.dicom.attributes["Manufacturer"] == "X"
+    assert "Manufacturer: D # line 2: @remove" in (tmp_path / "taken-over" / "policy.yaml").read_text()
     assert policy.inputs == (tmp_path / "export",)
