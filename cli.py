@@ -20,6 +20,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         " patients.",
     ),
     "attack": ("attack", "Run privacy attacks against a release, models, or schemes that share embeddings."),
+    "attributes": (
+        "policy",
+        "Show what a policy does with each attribute, and why.",
+    ),
     "audit": (
         "release",
         "Audit a release with an independent reader: search it for identifiers and unexpected data.",
@@ -31,6 +35,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": (
         "run",
         "Create a small synthetic hospital export with planted identifiers in FOLDER, and release it.",
+    ),
+    "desk": (
+        "desk",
+        "Open the web application: from an export to an approved release, in a browser.",
     ),
     "diff": (
         "release",
@@ -57,6 +65,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "identities": ("identities", "Decide which patient IDs are one person."),
     "index": ("overlap", "Create the fingerprint index of a dataset, for repeated comparisons with overlap."),
     "init": ("policy", "Write a commented policy to start from; an existing file is never overwritten."),
+    "inventory": (
+        "policy",
+        "Count what the inputs of a policy contain: patients, studies, modalities, makers, formats.",
+    ),
     "keygen": (
         "policy",
         "Generate a release key (or a signing key) of mode 0600; an existing file is never overwritten.",
@@ -65,21 +77,33 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "run",
         "Export the link between identifiers and pseudonyms, or the account of all files, as CSV.",
     ),
+    "lists": (
+        "site_lists",
+        "Edit the lists of the site in the state folder: never-words are always removed, safe words stay.",
+    ),
     "overlap": (
         "overlap",
         "Report whether datasets share patients: releases, folders of images, or indexes of them.",
     ),
     "party": ("party", "Take part in private comparisons with other hospitals."),
     "plan": ("run", "Show what a run would do, and the complete policy with its preset; nothing is written."),
+    "preview": (
+        "run",
+        "Show one object of an export before and after, as a run would change it; nothing is written.",
+    ),
     "query": (
         "release",
         "Query a release in SQL: what its headers say, by object and by series, and its manifest.",
     ),
+    "policy": ("import_policy", "Make a policy from the rules of another de-identification program."),
     "registry": (
         "release",
         "Manage the registry: digests of earlier releases, with which new ones are compared.",
     ),
-    "release": ("card", "Describe a release: numbers of its patients with differential privacy."),
+    "release": (
+        "card",
+        "Describe a release: numbers of its patients with differential privacy.",
+    ),
     "review": (
         "run",
         "Create an HTML page to review uncertain detections, quarantined objects and a sample.",
@@ -87,6 +111,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run", "De-identify the inputs of a policy and publish them as a release, or report why not."),
     "schema": ("policy", "Print the JSON Schema of policies, for editors."),
     "send": ("send", "Verify a release and send its DICOM objects to a PACS."),
+    "status": ("policy", "Show how far the release of a policy is, and the next step."),
     "synthesize": (
         "synthesize",
         "Generate synthetic images that match no training patient, or state what is needed.",
@@ -98,6 +123,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "validate": (
         "policy",
         "Check a policy, and report all problems at once, each with line, column and remedy.",
+    ),
+    "values": (
+        "values",
+        "List every value that is left in a release, or in the staged objects of a policy, with its count.",
     ),
     "verify": (
         "release",

@@ -86,7 +86,7 @@ def run(policy: PolicySource, *, workers: int | None = None, progress: Listener 
     from medsanitize.pipeline.run import Options
     from medsanitize.pipeline.run import run as run_policy
 
-    return run_policy(load_policy(policy), Options(workers), progress=_listener(progress))
+    return run_policy(load_policy(policy), Options(workers), progress=as_progress(progress))
 
 
 def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener | None = None) -> RunResult:
@@ -124,7 +124,7 @@ def plan(policy: PolicySource, *, workers: int | None = None, progress: Listener
     from medsanitize.pipeline.plan import plan as plan_policy
     from medsanitize.pipeline.run import Options
 
-    return plan_policy(load_policy(policy), Options(workers), progress=_listener(progress))
+    return plan_policy(load_policy(policy), Options(workers), progress=as_progress(progress))
 
 
 def propose_words(
@@ -169,7 +169,7 @@ def propose_words(
     from medsanitize.pipeline.jobs.propose_words import propose_words as propose
 
     return propose(
-        load_policy(policy), workers=workers, least_patients=least_patients, progress=_listener(progress)
+        load_policy(policy), workers=workers, least_patients=least_patients, progress=as_progress(progress)
     )
 
 
@@ -322,11 +322,11 @@ def compare(
         output=None if output is None else Path(output),
     )
     return run_overlap(
-        request, _listener(progress) or NoProgress(), Cancellation(), workers=workers or usable_cores()
+        request, as_progress(progress) or NoProgress(), Cancellation(), workers=workers or usable_cores()
     )
 
 
-def _listener(progress: Listener | None) -> Progress | None:
+def as_progress(progress: Listener | None) -> Progress | None:
     """Return a Progress unchanged; wrap a function in `_Lines`."""
     if progress is None or not callable(progress):
         return progress

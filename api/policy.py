@@ -6,10 +6,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.policies.load import PRESETS, load, loads
-from medsanitize.policies.model import Policy
+from medsanitize.policies.model import Policy, PresetName
+
+if TYPE_CHECKING:
+    from medsanitize.pipeline.jobs.import_policy import ImportedPolicy
 
 PolicySource = str | os.PathLike[str] | Mapping[str, Any] | Policy
 
@@ -60,6 +63,46 @@ def load_policy(source: PolicySource) -> Policy:
     if isinstance(source, Mapping):
         return _from_mapping(source)
     return load(Path(source))
+
+
+def import_policy(
+    rules: str | os.PathLike[str], *, preset: PresetName = "research", name: str = "my-release"
+) -> ImportedPolicy:
+    """Make a policy from the rules of another de-identification program.
+
+    Parameters
+    ----------
+    rules : path
+        A script of CTP or the RSNA Anonymizer, a recipe of pydicom's deid, a dictionary of Kitware's
+        dicom-anonymizer, rules of DSA ImageDePHI, or settings of DSA WSI DeID.
+    preset : str, optional
+        The preset that the policy starts from; no imported rule weakens it.
+    name : str, optional
+        Name of the release.
+
+    Returns
+    -------
+    ImportedPolicy
+        ``text`` is the policy as YAML; ``carried``, ``weaker``, ``not_carried_over`` and ``unnamed`` say
+        what became of the rules.
+
+    Raises
+    ------
+    PolicyError
+        Lines of the file are not understood; ``problems`` lists them.
+    UsageError
+        The file cannot be read, or the name is invalid.
+
+    Examples
+    --------
+    >>> import medsanitize
+    >>> made = medsanitize.import_policy("anonymizer.script")  # doctest: +SKIP
+    >>> [str(one) for one in made.weaker]  # doctest: +SKIP
+    ['line 1: PatientAge @keep; policy: C']
+    """
+    from medsanitize.pipeline.jobs.import_policy import import_policy as make
+
+    return make(Path(rules), preset, name)
 
 
 def object_policy(source: PolicySource) -> Policy:

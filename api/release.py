@@ -1,4 +1,4 @@
-"""A published release: its manifest as rows or a table, and its verification."""
+"""A published release: its manifest as rows or a table, its verification, and changes of versions."""
 
 from __future__ import annotations
 

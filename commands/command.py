@@ -113,3 +113,13 @@ def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
     """Format rows of a table with columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+
+
+def login_name() -> str:
+    """Return the name of the login; empty where the system has none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from medsanitize.commands.command import FILE, command, long_running, print_result
+from medsanitize.commands.command import FILE, command, login_name, long_running, print_result
 
 if TYPE_CHECKING:
     from medsanitize.pipeline.reporting.exit_report import ExitReport
@@ -138,22 +138,73 @@ def plan(policy: Path, workers: int | None, registry: Path | None, *, as_json: b
     return code
 
 
+@command("preview", "medsanitize preview policy.yaml export/IM0001")
+@POLICY
+@click.argument("file", type=FILE)
+def preview(policy: Path, file: Path, *, as_json: bool, **_: Any) -> int:
+    """Show one object of an export before and after, as a run would change it; nothing is written.
+
+    The output contains PHI.
+    """
+    from medsanitize.api.preview import Previewer
+
+    shown = Previewer(policy)(file)
+    findings = [{"location": one.location, "rule": one.rule} for one in shown.findings]
+    rows = [
+        {"tag": one.tag, "name": one.name, "state": one.state, "before": one.before, "after": one.after}
+        for one in shown.header
+    ]
+    facts = {"outcome": shown.outcome, "kind": shown.kind, "findings": findings, "header": rows}
+    lines = [f"{shown.kind}: {shown.outcome}", *(f"{one.location}: {one.rule}" for one in shown.findings)]
+    marks = {"same": " ", "changed": "~", "removed": "-", "added": "+"}
+    for one in shown.header:
+        values = f"{one.before} -> {one.after}" if one.state == "changed" else one.before or one.after
+        lines.append(f"{marks[one.state]} {'  ' * one.depth}{one.tag} {one.name}: {values}")
+    print_result(as_json, {**facts, "notes": list(shown.notes), "exit_code": 0}, "\n".join(lines))
+    return 0
+
+
 @command("review", "medsanitize review policy.yaml --decisions decisions.json")
 @POLICY
 @click.option("--decisions", type=FILE, metavar="FILE", help="Apply the decisions exported from the page.")
-def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> int:
+@click.option("--reviewer", metavar="NAME", help="Who decides; by default the name of the login.")
+@click.option(
+    "--scope",
+    type=click.Choice(["alike", "series", "device"]),
+    help="Let each decision of the file hold for all items with the same text at the same place, or for that"
+    " place in the whole series or in all images of the type of device; quarantine then holds for all their"
+    " objects.",
+)
+@click.option("--log", type=FILE, metavar="FILE", help="Write a new CSV file of who decided what.")
+def review(
+    policy: Path,
+    decisions: Path | None,
+    reviewer: str | None,
+    scope: str | None,
+    log: Path | None,
+    *,
+    as_json: bool,
+    **_: Any,
+) -> int:
     """Create an HTML page to review uncertain detections, quarantined objects and a sample.
 
     The page contains PHI; do not copy it out of the state folder. With --decisions, the decisions and the
-    approval made on the page are stored, and the next run applies them.
+    approval made on the page are stored, and the next run applies them. Several persons can decide at the
+    same time, each on a page of his own; of two decisions, the more severe one holds.
     """
+    from medsanitize.errors import UsageError
     from medsanitize.pipeline.review.pages import apply_decisions, make_review
     from medsanitize.pipeline.runtime.signals import cancel_on_signals
     from medsanitize.policies.load import load
 
     loaded = load(policy)
+    if log is not None:
+        return _write_log(loaded, log, as_json)
+    if scope is not None and decisions is None:
+        raise UsageError("--scope needs --decisions", "Name the file of decisions")
+    reviewer = login_name() if reviewer is None else reviewer
     if decisions is not None:
-        applied = apply_decisions(loaded, decisions)
+        applied = apply_decisions(loaded, decisions, reviewer, scope)
         facts: dict[str, Any] = {"decisions": applied.decisions, "objects": applied.objects}
         text = f"{applied.decisions:,} decisions stored; {applied.objects:,} objects will be sanitized again."
         text += " The release is approved." if applied.approved and not applied.objects else ""
@@ -162,7 +213,7 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
         return 0
 
     with cancel_on_signals() as stop:
-        made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json")
+        made = make_review(loaded, stop, f"medsanitize review {policy} --decisions decisions.json", reviewer)
     facts = {
         "ending": made.ending,
         "digest": made.digest,
@@ -178,6 +229,21 @@ def review(policy: Path, decisions: Path | None, *, as_json: bool, **_: Any) -> 
     )
     pages = [str(page) for page in made.pages]
     print_result(as_json, {"pages": pages, **facts, "exit_code": 0}, text)
+    return 0
+
+
+def _write_log(policy: Policy, target: Path, as_json: bool) -> int:
+    from dataclasses import astuple, fields
+
+    from medsanitize.pipeline.jobs.private_csv import write_private_csv
+    from medsanitize.pipeline.review.decision_log import decision_log
+    from medsanitize.pipeline.state.judgments import LoggedDecision
+
+    head = [one.name for one in fields(LoggedDecision)]
+    count = write_private_csv(
+        target, head, ([str(fact) for fact in astuple(one)] for one in decision_log(policy))
+    )
+    print_result(as_json, {"decisions": count, "exit_code": 0}, f"Wrote {count:,} decisions to {target}.")
     return 0
 
 

@@ -14,6 +14,7 @@ from medsanitize.pipeline.stages.audit import audit_evidence
 from medsanitize.pipeline.stages.double_patients import suspicions
 from medsanitize.pipeline.stages.linkage_attack import worst_links
 from medsanitize.pipeline.stages.resolve import identities_of
+from medsanitize.pipeline.stages.second_review import second_review_gate
 from medsanitize.pipeline.stages.stage import GateInput, RunContext, Stage, StagedFinding
 from medsanitize.pipeline.stages.tally import Tally, count_by_times
 from medsanitize.pipeline.state.database import State
@@ -78,7 +79,8 @@ def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) 
     identities = identities_of(state, policy.identities, identity_ledger(policy))
     SUSPECTED.store(state, len(suspicions(state, identities)))
     findings = object_findings(state)
-    gates = gates_of(stages, GateInput(state, context.tally, findings, search))
+    reviewed = second_review_gate(state, policy.release.approval)
+    gates = (*gates_of(stages, GateInput(state, context.tally, findings, search)), *reviewed)
     others, slides, left = worst_links(state)
     guidelines = guidelines_of(policy, staging, others, slides, left=left)
     summary = summarize(state, policy, context.tally, gates, context.tables, guidelines)
@@ -87,7 +89,8 @@ def give_evidence(policy: Policy, stages: Sequence[Stage], context: RunContext) 
     findings += audit_evidence(search, staging)
     # After the last write to the staging folder: an approval is bound to this digest.
     digest = staged_digest(staging)
-    summary = replace(summary, gates=gates_of(stages, GateInput(state, context.tally, findings, search)))
+    again = gates_of(stages, GateInput(state, context.tally, findings, search))
+    summary = replace(summary, gates=(*again, *reviewed))
     write_controller_files(state, policy, summary, findings)
     return summary, digest
 

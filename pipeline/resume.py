@@ -20,16 +20,24 @@ from medsanitize.pipeline.stages.inventory import inputs_unchanged
 from medsanitize.pipeline.stages.resolve import digest_of_lists
 from medsanitize.pipeline.stages.stage import Stage
 from medsanitize.pipeline.state.database import SCHEMA_VERSION, State
+from medsanitize.pipeline.state.decisions import decisions_digest, keep_decisions_only
 from medsanitize.pipeline.state.identities import read_ledger
 from medsanitize.pipeline.state.identity import has_same_key, is_begun, store_key_check
 from medsanitize.pipeline.state.shards import name_inventory, shard_files
-from medsanitize.pipeline.state.stage_results import PUBLISHED, SETTINGS, WITHDRAWN
+from medsanitize.pipeline.state.stage_results import (
+    AMENDED,
+    DECIDED,
+    PUBLISHED,
+    REVIEWED,
+    SETTINGS,
+    WITHDRAWN,
+)
 from medsanitize.pipeline.storage.local import Root
 from medsanitize.pipeline.storage.sources import address_of
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.release_key import read_release_key
-from medsanitize.policies.site_lists import read_site_lists
+from medsanitize.policies.site_lists import SiteLists, holding, read_site_lists
 from medsanitize.progress import Progress
 from medsanitize.release.atomic_io import storage_errors
 from medsanitize.release.layout import STAGING
@@ -71,6 +79,20 @@ def scope_of(policy: Policy) -> str:
     return "project" if policy.keys.scope == "project" else f"release:{policy.release.name}"
 
 
+def open_for_reading(policy: Policy) -> State:
+    """Open the state of a run of this policy.
+
+    Raises
+    ------
+    UsageError
+        There is no state.
+    """
+    path = workspace_of(policy).database
+    if not path.exists():
+        raise UsageError("There is no state of this release", "Run the policy first")
+    return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
+
+
 def remove_pages(workspace: Workspace) -> None:
     """Remove the pages of a completed or invalidated review."""
     with storage_errors():
@@ -78,23 +100,27 @@ def remove_pages(workspace: Workspace) -> None:
             path.unlink(missing_ok=True)
 
 
-def settings_of(policy: Policy, state: State) -> str:
-    """Return the settings that a resumed run must share with the run that began, as canonical JSON."""
+def settings_of(policy: Policy, state: State, lists: SiteLists | None = None) -> str:
+    """Return the settings that a resumed run must share with the run that began, as canonical JSON.
+
+    ``lists`` replaces those that the policy and its state folder have.
+    """
+    lists = lists if lists is not None else read_site_lists(policy.text, policy.state)
     facts = {
         "schema": SCHEMA_VERSION,
         "tool": __version__,
-        "policy": policy_digest(policy),
+        # With its lists: a list in the state folder counts like one that the policy names.
+        "policy": policy_digest(holding(policy, lists)),
         "inputs": [os.fsdecode(address_of(one)) for one in policy.inputs],
         "lists": digest_of_lists(state.seal, accompanying_files(policy)),
-        "site_lists": _digest_of_site_lists(policy, state),
+        "site_lists": _digest_of_site_lists(lists, state),
         "identities": _digest_of_decisions(policy, state),
     }
     return json.dumps(facts, sort_keys=True)
 
 
-def _digest_of_site_lists(policy: Policy, state: State) -> str:
+def _digest_of_site_lists(lists: SiteLists, state: State) -> str:
     """Return a keyed digest of the entries; comments and the order of lines do not count."""
-    lists = read_site_lists(policy.text)
     return state.seal.name("site-lists", json.dumps([lists.deny, lists.allow])).hex()
 
 
@@ -134,7 +160,7 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
         preflight.fresh_staging(workspace)
         return State(None, subkeys)
     path = workspace.database
-    begun = path.exists()
+    begun, amended = path.exists(), False
     if begun:
         with State(path, subkeys).closed_on_failure() as state:
             # A run that failed while creating its state stored no key check: there is nothing to compare.
@@ -145,6 +171,7 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
             if begun and reason is None:
                 return _resumed(state, workspace)
             finished = PUBLISHED.is_set(state)
+            amended = not finished and _is_amended(state, policy)
             state.close()
     if preflight.is_finished(workspace):
         if begun:
@@ -161,22 +188,36 @@ def open_state(policy: Policy, subkeys: SubKeys, progress: Progress, inputs: Seq
         progress.message(f"Starting again: {reason} since the last run.")
         preflight.remove_staging(workspace)
         remove_pages(workspace)
-        _discard_state(path, keep=finished)
+        if not amended:
+            _discard_state(path, keep=finished)
     _remove_shards(path)
     with State(path, subkeys).closed_on_failure() as state:
         preflight.fresh_staging(workspace)
         with state.transaction():
+            if amended:
+                keep_decisions_only(state)
+                REVIEWED.set(state)
+                DECIDED.store(state, decisions_digest(state))
             store_key_check(state)
             SETTINGS.store(state, settings_of(policy, state))
             name_inventory(state)
     return state
 
 
+def _is_amended(state: State, policy: Policy) -> bool:
+    """Whether nothing changed but what a person amended during the review: its decisions then stay."""
+    return (
+        has_same_key(state)
+        and AMENDED.load(state) == settings_of(policy, state)
+        and inputs_unchanged(state, policy.inputs)
+    )
+
+
 def _is_finished_and_emptied(state: State, policy: Policy, inputs: Sequence[Root]) -> bool:
     """Whether the release is finished under this policy and key, and an input was emptied since."""
     workspace = workspace_of(policy)
     over = PUBLISHED.is_set(state) and any(root.empty for root in inputs)
-    return over and _differs(state, policy) is None and preflight.is_finished(workspace)
+    return over and settings_difference(state, policy) is None and preflight.is_finished(workspace)
 
 
 def _resumed(state: State, workspace: Workspace) -> State:
@@ -210,7 +251,7 @@ def open_shared(policy: Policy, stages: Sequence[Stage], subkeys: SubKeys) -> St
     # Read-only access ignores the write-ahead log: commits that are still in it would be missed.
     if _size(path) and not _size(left):
         with State(path, subkeys, fixed=True).closed_on_failure() as state:
-            if is_done(in_phase(stages, "inventory"), state) and _differs(state, policy) is None:
+            if is_done(in_phase(stages, "inventory"), state) and settings_difference(state, policy) is None:
                 return state
             state.close()
     raise UsageError(
@@ -225,14 +266,15 @@ def _size(path: Path) -> int:
 
 def difference(state: State, policy: Policy) -> str | None:
     """Return what changed since the state was created, or None."""
-    reason = _differs(state, policy)
+    reason = settings_difference(state, policy)
     # Last, because it walks all inputs.
     if reason is None and not inputs_unchanged(state, policy.inputs):
         return "the inputs have changed"
     return reason
 
 
-def _differs(state: State, policy: Policy) -> str | None:
+def settings_difference(state: State, policy: Policy) -> str | None:
+    """Return what of key, policy and lists changed since the state was created, or None."""
     if not has_same_key(state):
         return "the key has changed"
     if SETTINGS.load(state) != settings_of(policy, state):

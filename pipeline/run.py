@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from medsanitize.pipeline.evidence import (
     summary_to_json,
 )
 from medsanitize.pipeline.reporting.exit_report import ExitReport, exit_report_in_state
+from medsanitize.pipeline.reporting.progress_file import recorded_progress
 from medsanitize.pipeline.requeue import release_requeued, requeue
 from medsanitize.pipeline.resume import open_shared, open_state, release_keys, remove_pages
 from medsanitize.pipeline.runtime.optional_dependencies import check_extras
@@ -41,6 +42,7 @@ from medsanitize.pipeline.runtime.resume_hint import restart_hint
 from medsanitize.pipeline.runtime.workspace import Workspace, card_budget, workspace_of
 from medsanitize.pipeline.sequence import check_stages, earlier_releases, in_phase, stages_of
 from medsanitize.pipeline.stages.overlap import register_embeddings
+from medsanitize.pipeline.stages.second_review import is_approved
 from medsanitize.pipeline.stages.stage import Advance, Phase, RunContext, Stage
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.duplicates import tiles_of_slides
@@ -49,7 +51,6 @@ from medsanitize.pipeline.state.objects import count_found, outcome_counts, rule
 from medsanitize.pipeline.state.result_types import Judgment, Publication, RegistryResult
 from medsanitize.pipeline.state.shards import Shard, copy_shard, merge_shards
 from medsanitize.pipeline.state.stage_results import (
-    APPROVED,
     JUDGED,
     PARTIAL_WALK,
     PUBLICATION,
@@ -183,6 +184,8 @@ def run(
         preflight.locked(workspace, shared=options.shard is not None, name=name),
         # Inside the lock: a run that is refused must not overwrite the report of the run that holds it.
         exit_report_in_state(report, workspace, options.shard),
+        # Of a whole run only: the processes of shards each have a part.
+        nullcontext(progress) if options.shard else recorded_progress(workspace, progress) as progress,
         # Outside `translated_errors`, so that the hints of translated OS errors are adapted as well.
         restart_hint(workspace),
         translated_errors(),
@@ -336,9 +339,11 @@ def _conclude(run: Run, options: Options, summary: Summary, digest: str) -> RunR
         _withdraw(run)
         return result
     if ending == "awaiting_approval":
-        messages = (
-            ("The digest given with --approve is not that of the staged release.",) if options.approve else ()
-        )
+        messages: tuple[str, ...] = ()
+        if options.approve == digest:
+            messages = ("The policy requires further approvals, or a sample that is not judged.",)
+        elif options.approve:
+            messages = ("The digest given with --approve is not that of the staged release.",)
         return _result(run, ending, summary, digest, messages)
     digests = evidence_digests(run.context.staged)
     with state.transaction():
@@ -350,8 +355,10 @@ def _ending(run: Run, options: Options, summary: Summary, digest: str) -> str:
     """Return the ending: ``refused``, ``awaiting_approval`` or ``published``."""
     if any(gate.result == "failed" for gate in summary.gates):
         return "refused"
-    approved = digest in (options.approve, APPROVED.load(run.context.state))
-    return "published" if run.policy.release.approve != "required" or approved else "awaiting_approval"
+    approval = run.policy.release.approval
+    if approval is None or is_approved(run.context.state, approval, digest, options.approve):
+        return "published"
+    return "awaiting_approval"
 
 
 def _withdraw(run: Run) -> None:

@@ -21,7 +21,7 @@ def dumps(policy: Policy) -> str:
 def _lines(mapping: dict[str, Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
     for key, value in mapping.items():
-        name = key if re.fullmatch(r"[a-z_]+", key) else _quoted(key)
+        name = key if re.fullmatch(r"[a-z_]+", key) else quoted(key)
         if isinstance(value, dict) and value:
             yield f"{indent}{name}:"
             yield from _lines(value, depth + 1)
@@ -37,13 +37,14 @@ def _lines(mapping: dict[str, Any], depth: int) -> Iterator[str]:
 
 def _inline(value: Any) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if isinstance(value, list):
         return "[" + ", ".join(_inline(item) for item in value) + "]"
     return json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as a double-quoted YAML scalar."""
     return '"' + "".join(_escape(character) for character in text) + '"'
 
 

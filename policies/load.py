@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from medsanitize.errors import PolicyError, Problem, UsageError
 from medsanitize.policies import tag_patterns
-from medsanitize.policies.draft import Draft, path_problem
+from medsanitize.policies.draft import Draft, Steps, path_problem
 from medsanitize.policies.inputs import DicomWeb, Dimse
-from medsanitize.policies.model import KeptMacro, Policy, PresetName
+from medsanitize.policies.model import Approval, KeptMacro, Policy, PresetName
 from medsanitize.policies.site_lists import NAMES as SITE_LISTS
 from medsanitize.policies.strict_yaml import MAX_BYTES, Node, SourcePosition, display_key, read_yaml
 from medsanitize.policies.validate import check_policy, path_fields
@@ -44,6 +44,7 @@ _PATTERNS: Mapping[str, str] = {
     "version": "Write letters, digits, dots, plus, dashes and underscores, at most 32, in quotes",
     "date": "Write the date as YYYY-MM-DD",
     "env": "Write the name of an environment variable, not its value",
+    "sample": "Write a share, as in 5 %",
     "prefix": "Write letters, digits and dashes, at most 24",
     "uid_root": "Write numbers and dots, as in 1.2.840.99999, at most 24 characters",
     "group": "Write four hexadecimal digits of an odd number, in quotes",
@@ -57,9 +58,15 @@ _PATTERNS: Mapping[str, str] = {
     "login": "Write the name of an environment variable, not its value",
 }
 
-_MACRO_PATH = ("wsi", "macro")
-"""Settings that take a word or a section."""
-_SECTIONS: Mapping[str, str] = {"macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1"}
+_WORD_OR_SECTION: Mapping[Steps, str] = {
+    ("wsi", "macro"): KeptMacro.__name__,
+    ("release", "approve"): Approval.__name__,
+}
+"""Settings that take a word or a section, and the model of the section."""
+_SECTIONS: Mapping[str, str] = {
+    "macro": ", or {keep: [left, top, right, bottom]} with numbers from 0 to 1",
+    "approve": ", or {reviewers: 2, sample: 5 %}",
+}
 _FORMS_OF_INPUT: Mapping[str, type[BaseModel]] = {form.__name__: form for form in (DicomWeb, Dimse)}
 _OVERRIDES = ("dicom", "text")
 """Sections whose ``attributes`` are keyed by keyword, tag or mask."""
@@ -281,10 +288,11 @@ def _problems(errors: ValidationError, draft: Draft, tree: Node) -> Iterator[Pro
             continue  # reported as a path: a text that is no URL may still be one
         # pydantic appends the member of a union to the path of an error.
         path = path[:1] if path[0] == "output" else path
-        if path[:2] == _MACRO_PATH and len(path) > 2:
-            if (path[2] == KeptMacro.__name__) != isinstance(draft.get(*_MACRO_PATH), dict):
+        section = _WORD_OR_SECTION.get(path[:2])
+        if section is not None and len(path) > 2:
+            if (path[2] == section) != isinstance(draft.get(*path[:2]), dict):
                 continue  # pydantic reports both members of the union
-            path = (*_MACRO_PATH, *path[3:])
+            path = (*path[:2], *path[3:])
         if len(path) > 2 and path[1] in SITE_LISTS:
             # pydantic reports both members of the union: the path and the list.
             if isinstance(draft.get(*path[:2]), list) != str(path[2]).startswith("tuple"):

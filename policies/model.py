@@ -71,6 +71,21 @@ class Contact(Section):
     """Web page."""
 
 
+class Approval(Section):
+    """Who must approve a staged release before it is published."""
+
+    reviewers: Annotated[int, Field(ge=1, le=9)] = 1
+    """Number of different persons who must approve it."""
+    sample: Annotated[str, StringConstraints(pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,2})?) ?%$")] | None = None
+    """Share of the objects, such as ``5 %``, drawn by a secret rank, each of which so many persons must judge
+    to be correct. The report states the rate of errors that this bounds."""
+
+    @property
+    def share(self) -> float:
+        """The sample as a number from 0 to 1."""
+        return float(self.sample.rstrip(" %")) / 100 if self.sample else 0.0
+
+
 class Release(Section):
     """Name, version and public metadata of the release."""
 
@@ -93,11 +108,19 @@ class Release(Section):
     """Contact for readers."""
     ethics: Text | None = None
     """Ethics approval or waiver."""
-    approve: Literal["required", "not required"] = "not required"
-    """``required``: the run stops after the audit until the staged release is approved."""
+    approve: Literal["required", "not required"] | Approval = "not required"
+    """``required``: the run stops after the audit until the staged release is approved; or by how many
+    ``reviewers``, and which ``sample`` each of them judges before."""
     card: CardSection | None = None
     """The dataset card: numbers of patients with differential privacy, published with the release; by default
     none."""
+
+    @property
+    def approval(self) -> Approval | None:
+        """What must be approved by whom; None if nothing must be."""
+        if isinstance(self.approve, Approval):
+            return self.approve
+        return Approval() if self.approve == "required" else None
 
 
 class Keys(Section):

@@ -1,15 +1,19 @@
 """The lists of a site: never-words (`text.deny_list`) and safe words (`text.allow_list`).
 
 A list is part of the policy, or a UTF-8 file with one entry per line; ``#`` at the start of a line, or
-between spaces behind an entry, begins a comment. Errors name lines, never entries: a list may name persons.
+between spaces behind an entry, begins a comment. The state folder may have a file of each as well, which all
+releases with this folder share (``medsanitize lists``). Errors name lines, never entries: a list may name
+persons.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 from medsanitize.errors import PolicyError, Problem, UsageError
@@ -17,6 +21,11 @@ from medsanitize.policies.model import Policy, TextSection
 
 ListName = Literal["deny_list", "allow_list"]
 NAMES: Final[tuple[ListName, ...]] = ("deny_list", "allow_list")
+
+STATE_FILES: Final[Mapping[ListName, str]] = MappingProxyType(
+    {"deny_list": "never-words.txt", "allow_list": "safe-words.txt"}
+)
+"""Names of the lists in the state folder."""
 
 LONGEST_ENTRY: Final = 256
 _MAX_BYTES: Final = 8_000_000
@@ -37,8 +46,8 @@ class SiteLists:
         return f"SiteLists({len(self.deny)}, {len(self.allow)})"
 
 
-def read_site_lists(rules: TextSection) -> SiteLists:
-    """Read the lists that a policy contains or names.
+def read_site_lists(rules: TextSection, state: Path | None = None) -> SiteLists:
+    """Read the lists that a policy contains or names, and those of a state folder.
 
     Raises
     ------
@@ -47,7 +56,7 @@ def read_site_lists(rules: TextSection) -> SiteLists:
     UsageError
         A file cannot be read.
     """
-    return SiteLists(*(_entries(name, getattr(rules, name)) for name in NAMES))
+    return SiteLists(*(_all_entries(name, getattr(rules, name), state) for name in NAMES))
 
 
 def with_site_lists(policy: Policy) -> Policy:
@@ -55,9 +64,19 @@ def with_site_lists(policy: Policy) -> Policy:
 
     Sanitizers read no files, so that every run, plan and worker starts from such a policy.
     """
-    lists = read_site_lists(policy.text)
+    return holding(policy, read_site_lists(policy.text, policy.state))
+
+
+def holding(policy: Policy, lists: SiteLists) -> Policy:
+    """Return a policy that contains these lists."""
     text = policy.text.model_copy(update={"deny_list": lists.deny, "allow_list": lists.allow})
     return policy.model_copy(update={"text": text})
+
+
+def state_entries(state: Path, name: ListName) -> tuple[str, ...]:
+    """Return the entries of a list in a state folder; none if there is no such file."""
+    path = state / STATE_FILES[name]
+    return _entries(name, path) if os.path.lexists(path) else ()
 
 
 def without_entries(policy: Policy) -> Policy:
@@ -85,6 +104,16 @@ def entry_problem(entry: str) -> tuple[str, str] | None:
     if len(letters) == 1 and letters[0].isascii():
         return "The entry is a single character, which is in almost every text", "Write a whole word"
     return None
+
+
+def line_entry(line: str) -> str:
+    """Return the entry of one line of a list, without comment; empty if there is none."""
+    return _BLANKS.sub(" ", _COMMENT.sub("", line).strip())
+
+
+def _all_entries(name: ListName, listed: Path | tuple[str, ...], state: Path | None) -> tuple[str, ...]:
+    own = _entries(name, listed)
+    return own if state is None else _sorted(name, (*own, *state_entries(state, name)))
 
 
 def _entries(name: ListName, listed: Path | tuple[str, ...]) -> tuple[str, ...]:

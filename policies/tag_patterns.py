@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,6 +65,20 @@ def dictionary_vr(name_mask: str) -> str:
         return table_vrs().get(tag, "")
 
 
+def display_name(mask: str) -> str:
+    """Return the keyword of a mask, or the mask as a tag."""
+    return _keywords().get(mask) or f"({mask[:4]},{mask[4:]})"
+
+
+def keyword_masks() -> Mapping[str, str]:
+    """Return the mask of every keyword of the data dictionary and of Table E.1-1, without private ones."""
+    return {name: mask for name, mask in {**_dictionary(), **_table_keywords()}.items() if _is_public(mask)}
+
+
+def _is_public(mask: str) -> bool:
+    return not isinstance(_allowed(mask), InvalidTagPattern)
+
+
 def _allowed(found: str) -> str | InvalidTagPattern:
     group = found[:4]
     # The block number of private elements differs by file (PS3.5 7.8.1); only the creator identifies them.
@@ -77,6 +92,11 @@ def _allowed(found: str) -> str | InvalidTagPattern:
             f"Group {group} is not part of the data set and is always regenerated", "Delete this line"
         )
     return found
+
+
+@cache
+def _keywords() -> dict[str, str]:
+    return {mask: name for name, mask in {**_dictionary(), **_table_keywords()}.items()}
 
 
 @cache

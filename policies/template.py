@@ -36,7 +36,8 @@ release:
 #  license: CC-BY-4.0
 #  contact: {{name: "Data office", email: "data@example.org"}}
 #  ethics: "Approved by the ethics committee; consent waived"
-  # The run stops after the audit until the staged release is approved.
+  # The run stops after the audit until the staged release is approved; {{reviewers: 2, sample: 5 %}}: by two
+  # persons, who both judge a sample before.
 #  approve: required
 
 # Input folders. They are never written to, and links out of them are not followed. For a PACS, use a worklist

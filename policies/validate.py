@@ -150,7 +150,7 @@ def _anonymous(draft: Draft) -> Iterator[Problem]:
     if draft.get("keys", "scope") == "project":
         path = ("keys", "scope")
         yield draft.problem(path, "An anonymous release cannot share pseudonyms with other releases", remedy)
-    if draft.get("release", "approve") == "required":
+    if draft.get("release", "approve") not in (None, "not required"):
         path = ("release", "approve")
         what = "An anonymous run cannot wait for approval: its key is deleted when it stops"
         yield draft.problem(path, what, remedy)

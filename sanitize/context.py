@@ -96,6 +96,8 @@ class Inspection:
         that an object makes: no decision is based on it.
     demographics : Demographics or None
         None for objects that state none.
+    device : tuple of str
+        Manufacturer, model and software of the device.
     """
 
     kind: str
@@ -108,6 +110,7 @@ class Inspection:
     known: frozenset[KnownValue] = frozenset()
     image: ImageSize | None = None
     demographics: Demographics | None = None
+    device: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ CT = Path(str(get_testdata_file("CT_small.dcm", download=False)))
 SIGNATURES = {
     "Deidentifier": "(policy, key)",
     "Deidentifier.__call__": "(self, source)",
+    "Previewer": "(policy)",
+    "Previewer.__call__": "(self, file)",
     "Release": "(path)",
     "Release.objects": "(self)",
     "Release.to_arrow": "(self)",
@@ -36,20 +38,39 @@ SIGNATURES = {
     "ReleaseKey.generate": "()",
     "Result.save": "(self, folder)",
     "Result.to_bytes": "(self)",
+    "add_rule": "(policy, attribute, action='X')",
+    "attribute_rules": "(policy, search='')",
     "audit": "(release, *, policy=None)",
     "compare": (
         "(*datasets, labels=None, columns=None, models=(), verifiers=(), calibration=None, target=None,"
         " output=None, workers=None, progress=None)"
     ),
+    "decision_log": "(policy)",
+    "draft_policy": "(answers, *, name='my-release', version='1.0')",
+    "edit_site_lists": "(policy, *, add_never=(), add_safe=(), remove_never=(), remove_safe=())",
+    "import_policy": "(rules, *, preset='research', name='my-release')",
+    "inventory": "(policy, *, workers=None, progress=None)",
     "keygen": "(path, *, signing=False)",
     "load_policy": "(source)",
+    "open_review": "(policy, *, reviewer='')",
+    "open_values": "(target, *, progress=None)",
     "plan": "(policy, *, workers=None, progress=None)",
+    "policy_problems": "(text, *, base)",
+    "policy_schema": "()",
     "propose_words": "(policy, *, least_patients=3, workers=None, progress=None)",
     "run": "(policy, *, workers=None, progress=None)",
+    "site_lists": "(policy)",
+    "staged_frame": "(file, frame=None, *, edge=1600)",
+    "staged_header": "(file)",
+    "status": "(policy)",
+    "stop": "(policy)",
+    "stored_inventory": "(policy)",
     "verify": "(release, *, key=None)",
 }
 VALUES = (
-    *("EnvironmentFailure", "Finding", "IntegrityError", "KeyMaterialError", "MedsanitizeError", "Outcome"),
+    "POLICY_QUESTIONS",
+    *("EnvironmentFailure", "Finding", "ImportedPolicy", "IntegrityError", "KeyMaterialError"),
+    *("MedsanitizeError", "Outcome"),
     *("Policy", "PolicyError", "Progress", "Result", "UsageError", "__version__"),
 )
 

@@ -10,15 +10,45 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import medsanitize
+
 ROOT = Path(__file__).parent.parent
 # Each package imports itself and those before it.
 ROOMS = (
     *("offline", "progress", "errors", "policies", "sanitize", "release", "verifiers", "generators"),
-    *("federation", "pipeline", "api", "commands", "cli"),
+    *("federation", "pipeline", "api", "desk", "commands", "cli"),
 )
 # The same within a package: its subpackages and files in order; "" stands for the files not listed.
 ORDER: Mapping[str, tuple[str, ...]] = {
     "sanitize": ("", "formats", "text", "burned_in", "faces", "dicom", "raster", "wsi"),
+    "desk": (
+        *(
+            "words",
+            "roots",
+            "sessions",
+            "guard",
+            "pages",
+            "find_policies",
+            "policy_paths",
+            "previews",
+            "processes",
+            "reviews",
+            "desk",
+        ),
+        *(
+            "files",
+            "projects",
+            "new_release",
+            "run_pages",
+            "plan_pages",
+            "review_pages",
+            "second_review_pages",
+            "curation_pages",
+            "release_pages",
+            "app",
+            "server",
+        ),
+    ),
     "verifiers": ("html", "leaks", "validity", "reid"),
     "verifiers.reid": (
         *("images", "labels", "alterations", "calibration", "exchangeability", "cohort_normalization"),
@@ -32,13 +62,15 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "generators": ("phantoms", "diffusion", "privacy_gate", "quality", "export", "explain"),
     "pipeline": (
         *("runtime", "storage", "state", "engines", "stages", "synthesis"),
-        *("sequence", "requeue", "preflight", "resume", "reporting", "evidence", "review", "jobs", "demo"),
+        *("sequence", "requeue", "preflight", "resume", "amend", "reporting", "evidence", "review", "jobs"),
+        "demo",
         *("run", "plan", "spark"),
     ),
 }
 # Networks are subclasses of torch classes, and the GCS client of a gcsfs class: these modules import an
 # extra at import time. No other module does.
 NEED_AN_EXTRA = (
+    "desk",
     "generators.diffusion",
     "pipeline.storage.gcs",
     "pipeline.storage.gcs_upload",
@@ -145,6 +177,21 @@ def test_packages_import_in_one_direction_with_absolute_names() -> None:
             for one in imported(name)
             if one.startswith(".") or one.split(".")[0] in ROOMS
         ]
+    assert wrong == []
+
+
+def test_the_desk_imports_the_public_api_alone() -> None:
+    """The command line stays the equal: the desk can do nothing that the public API does not offer."""
+    public = {f"medsanitize.{name}" for name in medsanitize.__all__}
+    wrong = [
+        f"{name} imports {one}"
+        for name in modules()
+        if lies_in(name, ("desk",))
+        for one in imported(name)
+        if one.split(".")[0] == "medsanitize"
+        and one not in public
+        and not one.startswith("medsanitize.desk.")
+    ]
     assert wrong == []
 
 

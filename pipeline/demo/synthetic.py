@@ -150,7 +150,7 @@ def train_models(folder: Path, sizes: SyntheticSizes, progress: Progress, cancel
 
 def verdict_of(policy: Policy) -> SyntheticSummary | None:
     """Return the verdict of the privacy gate on the policy's last run; None if nothing was replaced."""
-    from medsanitize.pipeline.jobs.export_ledger import open_for_reading
+    from medsanitize.pipeline.resume import open_for_reading
     from medsanitize.pipeline.state.stage_results import SYNTHETIC
 
     state = open_for_reading(policy)

@@ -341,7 +341,7 @@ def _result(output: bytes) -> dict[str, Any]:
 
 def _common_patients(hospital: DemoHospital) -> list[str]:
     """Return the patient of each image that the asking party has found to be common."""
-    from medsanitize.pipeline.jobs.export_ledger import open_for_reading
+    from medsanitize.pipeline.resume import open_for_reading
     from medsanitize.pipeline.state.sanitized import links
     from medsanitize.policies.load import load
     from medsanitize.release.manifest import read_rows

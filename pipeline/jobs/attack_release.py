@@ -14,6 +14,7 @@ from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.policies.digest import policy_digest
 from medsanitize.policies.load import load
 from medsanitize.policies.model import Policy
+from medsanitize.policies.site_lists import with_site_lists
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import write_atomic
 from medsanitize.release.manifest import read_policy_digest
@@ -96,7 +97,7 @@ def _policy_of(release: Path, path: Path) -> Policy:
     """Load the policy, which must be the one that the release was made with."""
     policy = load(path)
     # The guidelines are checked against the decisions that the release was made with.
-    if read_policy_digest(release) != policy_digest(policy):
+    if read_policy_digest(release) != policy_digest(with_site_lists(policy)):
         raise UsageError(
             "The release was made with another policy, or with another version of medsanitize",
             "Give its policy, unchanged, and use the version that made it",

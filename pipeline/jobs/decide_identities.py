@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
 from medsanitize.pipeline.jobs.private_csv import write_private_csv
 from medsanitize.pipeline.preflight import locked
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.runtime.workspace import identity_ledger, workspace_of
 from medsanitize.pipeline.stages.csv_list import read_csv_list
 from medsanitize.pipeline.stages.double_patients import REASONS, Suspicion, suspicions

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING
 
 from medsanitize.errors import UsageError
 from medsanitize.pipeline.jobs.private_csv import write_private_csv
-from medsanitize.pipeline.resume import scope_of
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.runtime.optional_dependencies import check_release_extra
-from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.dicomdirs import missing_paths
 from medsanitize.pipeline.state.database import State, translated_errors
 from medsanitize.pipeline.state.objects import accounted_files
 from medsanitize.pipeline.state.sanitized import links
 from medsanitize.pipeline.storage.containers.address import shown
 from medsanitize.policies.model import Policy
-from medsanitize.policies.release_key import read_release_key
-from medsanitize.sanitize.pseudonyms import derive_sub_keys
 
 if TYPE_CHECKING:
     from medsanitize.verifiers.leaks.audit import ReleaseAudit
@@ -77,20 +74,6 @@ def export_ledger(
         return counts
     finally:
         state.close()
-
-
-def open_for_reading(policy: Policy) -> State:
-    """Open the state of a run of this policy.
-
-    Raises
-    ------
-    UsageError
-        There is no state.
-    """
-    path = workspace_of(policy).database
-    if not path.exists():
-        raise UsageError("There is no state of this release", "Run the policy first")
-    return State(path, derive_sub_keys(read_release_key(policy.keys), scope=scope_of(policy)))
 
 
 def _account(state: State) -> Iterator[tuple[str, ...]]:

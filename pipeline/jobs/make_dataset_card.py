@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medsanitize.errors import UsageError
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
-from medsanitize.pipeline.resume import scope_of
+from medsanitize.pipeline.resume import open_for_reading, scope_of
 from medsanitize.pipeline.runtime.optional_dependencies import check_extra
 from medsanitize.pipeline.runtime.workspace import card_budget
 from medsanitize.pipeline.stages.dataset_card import card_of, check_findings, count_patients

@@ -21,9 +21,9 @@ from medsanitize.federation.private_overlap.terms import What, terms_of
 from medsanitize.federation.psi.install import PSI
 from medsanitize.federation.transport.exchange import ask_by_folder, ask_over_https
 from medsanitize.federation.transport.folder import message_path, messages_for, put_message, read_message
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
 from medsanitize.pipeline.jobs.near_overlap import answer_with, class_sides, near_sides, search_sides
 from medsanitize.pipeline.jobs.private_csv import write_private_csv
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.runtime.result import describe_error, exit_code
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.near_comparison import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -21,7 +21,7 @@ from medsanitize.pipeline.review.review_decisions import (
     read_decisions,
     record_decisions,
 )
-from medsanitize.pipeline.review.sample import ObjectPreview, draw_review_sample, preview_objects
+from medsanitize.pipeline.review.sample import ObjectPreview, preview_objects, sample_for
 from medsanitize.pipeline.runtime.workspace import workspace_of
 from medsanitize.pipeline.stages.dicomdirs import missing_paths
 from medsanitize.pipeline.state.database import State, translated_errors
@@ -38,7 +38,7 @@ from medsanitize.pipeline.state.review_queue import (
     open_item,
     undecided_items,
 )
-from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW, SAMPLE_SEED
+from medsanitize.pipeline.state.stage_results import JUDGED, PUBLICATION, PUBLISHED, REVIEW
 from medsanitize.pipeline.storage.containers.address import shown as shown_path
 from medsanitize.policies.model import Policy
 from medsanitize.progress import Cancellation
@@ -60,6 +60,8 @@ MAX_CARDS = 250
 MAX_CHARACTERS = 10 * 2**20
 # Maximum number of pages at once; further items follow when these are decided.
 MAX_PAGES = 20
+# Maximum number of sampled objects on a page.
+MAX_SAMPLE = 250
 _MAX_QUARANTINE_ENTRIES = 1_000
 _MISSING = "listed-but-missing"
 _CHOICES = (
@@ -93,7 +95,9 @@ class Review:
 
 
 @translated_errors()
-def make_review(policy: Policy, cancellation: Cancellation | None = None, command: str = "") -> Review:
+def make_review(
+    policy: Policy, cancellation: Cancellation | None = None, command: str = "", reviewer: str = ""
+) -> Review:
     """Write the pages of a review into the state folder (mode 0600), replacing earlier ones.
 
     Parameters
@@ -104,6 +108,9 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         Checked between objects of the sample.
     command : str
         The command that applies the decisions, shown on the page.
+    reviewer : str
+        Name of the person for whom the pages are: a sample that the policy requires shows what this person
+        has not judged.
 
     Raises
     ------
@@ -114,11 +121,13 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
     IntegrityError
         The state is damaged.
     """
-    with _opened(policy) as (state, subkeys):
-        ending, digest = _staged_ending(state, policy)
-        findings, names = list(_finding_cards(state)), undecided_items(state)
+    with opened_state(policy) as (state, subkeys):
+        ending, digest = staged_ending(state, policy)
+        findings, names = list(finding_cards(state)), undecided_items(state)
         parts = list(islice(_parts(chain(findings, _item_cards(state, names))), MAX_PAGES))
-        looks = _preview_sample(state, policy, subkeys, ending, digest, cancellation or Cancellation())
+        numbers = sample_for(state, policy, ending, digest, reviewer)
+        numbers, waiting = numbers[:MAX_SAMPLE], max(len(numbers) - MAX_SAMPLE, 0)
+        looks = _preview_sample(state, policy, subkeys, ending, numbers, cancellation or Cancellation())
         shown = sum(map(len, parts))
         beyond = len(findings) + len(names) - shown
         workspace = workspace_of(policy)
@@ -126,7 +135,7 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         items = [*(card.id for card in findings), *(one.name.hex() for one in names)]
         # The ID covers all items, also those on no page: decisions on an outdated page are rejected.
         identity = state.seal.name("review page", digest, *items, *(str(look.id) for look in looks)).hex()
-        told = _omission_notes(state, beyond)
+        told = (*_omission_notes(state, beyond), *_sample_note(waiting))
         remove_pages(workspace)
         for number, part in enumerate(parts, start=1):
             page = ReviewPage(
@@ -145,14 +154,29 @@ def make_review(policy: Policy, cancellation: Cancellation | None = None, comman
         if ending != "published":
             approve = digest if ending == "awaiting_approval" else None
             with state.transaction():
-                REVIEW.store(state, PendingReview(identity, digest, approve))
+                REVIEW.store(
+                    state, PendingReview(identity, digest, approve, _other_pages(state, identity, digest))
+                )
         quarantined = outcome_counts(state)["quarantined"]
         return Review(pages, ending, digest, shown, len(looks), quarantined, beyond + count_left_out(state))
 
 
 @translated_errors()
-def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
+def apply_decisions(
+    policy: Policy, file: Path, reviewer: str = "", scope: str | None = None
+) -> RecordedDecisions:
     """Apply decisions; the next run follows them.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy of the run.
+    file : Path
+        What the review page saved.
+    reviewer : str
+        Name under which the person decides; it is kept in the state and nowhere in the release.
+    scope : str or None
+        What all decisions hold for for which it has a meaning: ``alike``, ``series`` or ``device``.
 
     Raises
     ------
@@ -161,19 +185,24 @@ def apply_decisions(policy: Policy, file: Path) -> RecordedDecisions:
     EnvironmentFailure, IntegrityError
         As in ``make_review``.
     """
-    found = read_decisions(file)
-    with _opened(policy) as (state, _):
+    found = read_decisions(file, scope)
+    with opened_state(policy) as (state, _):
         if PUBLISHED.is_set(state) or PUBLICATION.is_stored(state):
             raise UsageError(
                 "This release is published and can no longer be changed",
                 "Decide before the next version is published, with release: approve: required",
             )
-        return record_decisions(state, found)
+        return record_decisions(state, found, reviewer)
 
 
 @contextmanager
-def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
-    """Open the state of this policy's last run, locked against other runs."""
+def opened_state(
+    policy: Policy, changed: Callable[[State, Policy], str | None] | None = None
+) -> Iterator[tuple[State, SubKeys]]:
+    """Open the state of this policy's last run, locked against other runs.
+
+    ``changed`` returns what is no longer as in the run, or None; by default it looks at settings and inputs.
+    """
     if policy.release.mode == "anonymous":
         raise UsageError(
             "An anonymous run cannot be reviewed: its state is deleted with its key",
@@ -188,14 +217,14 @@ def _opened(policy: Policy) -> Iterator[tuple[State, SubKeys]]:
     with preflight.locked(workspace_of(policy)):
         state = State(path, subkeys)
         try:
-            if (reason := difference(state, policy)) is not None:
+            if (reason := (changed or difference)(state, policy)) is not None:
                 raise UsageError(f"The last run is out of date: {reason}", "Run the policy again first")
             yield state, subkeys
         finally:
             state.close()
 
 
-def _staged_ending(state: State, policy: Policy) -> tuple[str, str]:
+def staged_ending(state: State, policy: Policy) -> tuple[str, str]:
     """Return the ending of the run, and the digest of what it staged."""
     judged = JUDGED.load(state)
     if judged is None:
@@ -208,7 +237,7 @@ def _staged_ending(state: State, policy: Policy) -> tuple[str, str]:
 # -- what is on a page ----------------------------------------------------------------------
 
 
-def _finding_cards(state: State) -> Iterator[ReviewCard]:
+def finding_cards(state: State) -> Iterator[ReviewCard]:
     """Yield a card for each kind of finding in objects to be released."""
     for group in finding_groups(state):
         yield ReviewCard(
@@ -277,21 +306,31 @@ def _parts(cards: Iterable[ReviewCard]) -> Iterator[list[ReviewCard]]:
     yield part
 
 
+def _other_pages(state: State, identity: str, digest: str) -> tuple[str, ...]:
+    """Return the pages of this digest on which other persons may be deciding."""
+    before = REVIEW.load(state)
+    if before is None or before.digest != digest:
+        return ()
+    return tuple(dict.fromkeys(one for one in (*before.others, before.page) if one != identity))
+
+
+def _sample_note(waiting: int) -> tuple[str, ...]:
+    return (f"{waiting:,} more of the sample follow when these are judged.",) if waiting else ()
+
+
 def _preview_sample(
-    state: State, policy: Policy, subkeys: SubKeys, ending: str, digest: str, cancellation: Cancellation
+    state: State,
+    policy: Policy,
+    subkeys: SubKeys,
+    ending: str,
+    numbers: Sequence[int],
+    cancellation: Cancellation,
 ) -> list[ObjectPreview]:
-    """Preview staged or published objects; none if the run was refused or published to a store."""
-    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
-        return []
-    # Stored once, so that a new page shows the same sample.
-    if not SAMPLE_SEED.is_stored(state):
-        with state.transaction():
-            SAMPLE_SEED.store(state, digest)
-    workspace = workspace_of(policy)
-    root = workspace.release if ending == "published" else workspace.staging
-    numbers = draw_review_sample(state, SAMPLE_SEED.load(state) or "")
+    """Preview staged or published objects."""
     if not numbers:
         return []
+    workspace = workspace_of(policy)
+    root = workspace.release if ending == "published" else workspace.staging
     setup = Setup(policy, subkeys, staging=None, keep_links=False)
     with LocalEngine(setup, 1, cancellation) as engine:
         return preview_objects(state, engine, root, numbers)
@@ -306,7 +345,7 @@ def _complete_first_page(page: ReviewPage, state: State, looks: Sequence[ObjectP
     return replace(
         page,
         sample=tuple(_preview_card(state, look) for look in looks),
-        refusals=(*_quarantine_entries(state), *_missing_entries(state)),
+        refusals=(*quarantine_entries(state), *_missing_entries(state)),
         reasons={rule: reason_for(rule) for rule in (*quarantined, *missing)},
         quarantined={**quarantined, **missing},
         counts={**outcome_counts(state), "in the sample": len(looks)},
@@ -348,7 +387,7 @@ def _picture_source(look: ObjectPreview) -> PictureSource | None:
     return PictureSource(kept, int(rows), int(columns))
 
 
-def _quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
+def quarantine_entries(state: State) -> Iterator[QuarantineEntry]:
     """Yield quarantined objects with the paths of their sources, some of every rule."""
     rules = rule_counts(state, "quarantined")
     share = max(10, _MAX_QUARANTINE_ENTRIES // max(len(rules), 1))

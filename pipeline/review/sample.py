@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medsanitize.pipeline.engines.base import Engine, WorkerCrashed
 from medsanitize.pipeline.engines.worker import Worker
+from medsanitize.pipeline.stages.second_review import draw_sample
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.decisions import changed_after_review, is_undecided, sample_candidates
+from medsanitize.pipeline.state.judgments import has_judged
+from medsanitize.pipeline.state.stage_results import SAMPLE_SEED
 from medsanitize.pipeline.state.staged_objects import staged_path_of
+from medsanitize.policies.model import Policy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +58,36 @@ def draw_review_sample(state: State, seed: str) -> list[int]:
     return [number for number in wanted if is_undecided(state, number)]
 
 
+def sample_for(state: State, policy: Policy, ending: str, digest: str, reviewer: str) -> list[int]:
+    """Return the sampled objects that a person has still to look at."""
+    return not_looked_at(state, policy, drawn_sample(state, policy, ending, digest), reviewer)
+
+
+def drawn_sample(state: State, policy: Policy, ending: str, digest: str) -> list[int]:
+    """Return the sample that the policy requires, or else that of every review.
+
+    None if the run was refused or published to a store, whose files are gone.
+    """
+    if ending == "refused" or (ending == "published" and not isinstance(policy.output, Path)):
+        return []
+    # Stored once, so that a new page shows the same sample.
+    if not SAMPLE_SEED.is_stored(state):
+        with state.transaction():
+            SAMPLE_SEED.store(state, digest)
+    approval = policy.release.approval
+    if approval is None or not approval.share:
+        return draw_review_sample(state, SAMPLE_SEED.load(state) or "")
+    return draw_sample(state, approval)
+
+
+def not_looked_at(state: State, policy: Policy, drawn: Sequence[int], reviewer: str) -> list[int]:
+    """Return the objects of a sample that a person has not judged, or that nobody has decided on."""
+    approval = policy.release.approval
+    if approval is None or not approval.share:
+        return [one for one in drawn if is_undecided(state, one)]
+    return [one for one in drawn if not has_judged(state, one, reviewer)]
+
+
 def preview_objects(state: State, engine: Engine, root: Path, numbers: Sequence[int]) -> list[ObjectPreview]:
     """Preview released objects below ``root``, each in a process that may crash."""
     items = [(number, staged_path_of(state, number), str(root)) for number in numbers]
@@ -82,8 +116,9 @@ def _preview_object(number: int, path: str, file: Path) -> ObjectPreview:
         if file.suffix == ".dcm":
             from pydicom import dcmread
 
-            header = tuple(islice(_rows(dcmread(file, defer_size=1024)), _MAX_ROWS))
-            picture = _jpeg(*_middle_frame(file))
+            header = tuple(islice(header_rows(dcmread(file, defer_size=1024)), _MAX_ROWS))
+            with file.open("rb") as opened:
+                picture = _jpeg(*middle_frame(opened))
         else:
             picture = _thumbnail(file)
     except Exception:  # noqa: BLE001  decoders raise anything; the page shows that there is no picture
@@ -91,7 +126,7 @@ def _preview_object(number: int, path: str, file: Path) -> ObjectPreview:
     return ObjectPreview(number, path, picture, header=header)
 
 
-def _rows(dataset: Dataset, depth: int = 0) -> Any:
+def header_rows(dataset: Dataset, depth: int = 0) -> Iterator[tuple[int, str, str, str, str]]:
     """Yield rows of a header, with sequences up to a depth of four."""
     for element in dataset:
         tag = f"({element.tag.group:04X},{element.tag.element:04X})"
@@ -99,7 +134,7 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
             yield depth, tag, element.name, "SQ", f"{len(element.value)} items"
             if depth < 3:
                 for item in element.value:
-                    yield from _rows(item, depth + 1)
+                    yield from header_rows(item, depth + 1)
         elif element.VR in ("OB", "OW", "OF", "OD", "OL", "OV", "UN"):
             yield depth, tag, element.name, element.VR, "binary"
         else:
@@ -114,21 +149,21 @@ def _rows(dataset: Dataset, depth: int = 0) -> Any:
             )
 
 
-def _middle_frame(file: Path) -> tuple[NDArray[Any], bool]:
-    """Return the samples of the middle frame, and whether low values are shown white."""
+def middle_frame(opened: BinaryIO, index: int | None = None) -> tuple[NDArray[Any], bool]:
+    """Return the samples of a frame, by default the middle one, and whether low values are shown white."""
     from medsanitize.verifiers.leaks.pixel_decoders import FRAME_HEADER_BYTES, decoding_plugin
     from pydicom import dcmread
     from pydicom.pixels.utils import pixel_array
 
-    with file.open("rb") as opened:
-        head = dcmread(opened, stop_before_pixels=True)
-        start = opened.read(FRAME_HEADER_BYTES)
+    head = dcmread(opened, stop_before_pixels=True)
+    start = opened.read(FRAME_HEADER_BYTES)
     samples = int(head.get("SamplesPerPixel", 1)) * int(head.Rows) * int(head.Columns)
     if samples > _MAX_FRAME_BYTES:
         raise ValueError("too large to show")
     plugin = decoding_plugin(str(head.file_meta.TransferSyntaxUID), int(head.BitsAllocated), start)
-    middle = int(head.get("NumberOfFrames") or 1) // 2
-    frame = pixel_array(file, index=middle, decoding_plugin=plugin)
+    middle = int(head.get("NumberOfFrames") or 1) // 2 if index is None else index
+    opened.seek(0)
+    frame = pixel_array(opened, index=middle, decoding_plugin=plugin)
     if head.PhotometricInterpretation == "PALETTE COLOR":
         from pydicom.pixels.processing import apply_color_lut
 

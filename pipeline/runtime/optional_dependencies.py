@@ -29,6 +29,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "party": ("aiohttp",),
     "ckks": ("tenseal",),
     "federated": ("Cryptodome",),
+    "desk": ("starlette", "uvicorn"),
     "ray": ("ray",),
     "spark": ("pyspark",),
     "stores": ("adlfs", "gcsfs", "s3fs"),

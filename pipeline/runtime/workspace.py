@@ -49,6 +49,16 @@ class Workspace:
         return self._file("sqlite")
 
     @property
+    def progress(self) -> Path:
+        """How far the run is; the file exists while it runs."""
+        return self._file("progress.json")
+
+    @property
+    def inventory(self) -> Path:
+        """Counts of what the inputs contain, without names and values."""
+        return self._file("inventory.json")
+
+    @property
     def pairs(self) -> Path:
         """The table of matched pairs (contains PHI: it links patients across releases)."""
         return self._file("overlap.parquet")
@@ -62,6 +72,11 @@ class Workspace:
     def synthetic_page(self) -> Path:
         """The page on synthetic images (contains PHI: it shows patients)."""
         return self._file("synthetic.html")
+
+    @property
+    def values(self) -> Path:
+        """The index of the values of the staged objects (one of them may be an identifier that is left)."""
+        return self._file("values.sqlite")
 
     def list_draft(self, name: str) -> Path:
         """Return the path of the draft of a list of the site, ``deny`` or ``allow`` (may contain names)."""

@@ -152,7 +152,7 @@ def searched_never_words(policy: Policy) -> tuple[KnownValue, ...]:
     Long and distinctive entries only, since a hit prevents publication, and none that the release states
     about itself, such as the institution of its creator.
     """
-    entries = read_site_lists(policy.text).deny
+    entries = read_site_lists(policy.text, policy.state).deny
     if not entries:
         return ()
     from medsanitize.sanitize.text.deny_list import distinctive_values

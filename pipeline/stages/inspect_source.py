@@ -205,6 +205,8 @@ def _inventoried(source: _Source, seen: Inspection, key: str, content: Content) 
         sop,
         len(seen.patient_ids),
         seen.image,
+        seal.name("series", seen.series_uid) if seen.series_uid else b"",
+        seal.name("device", *seen.device) if any(seen.device) else b"",
     )
     owners = (patient, study) if study else (patient,)
     place = slice_row(seal, number, patient, study, header) if header else None

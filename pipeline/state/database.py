@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS objects (
   -- Size of the image as the header states it, 0 without one; 1 where burned-in text is to be expected.
   image_rows INTEGER NOT NULL DEFAULT 0, image_columns INTEGER NOT NULL DEFAULT 0,
   image_frames INTEGER NOT NULL DEFAULT 0, may_show_text INTEGER NOT NULL DEFAULT 0,
+  source_series BLOB NOT NULL DEFAULT x'', device BLOB NOT NULL DEFAULT x'',  -- keyed names, or empty
   contested INTEGER NOT NULL DEFAULT 0,  -- 1 another object states its UID, 2 it gets its own
   outcome TEXT, rule TEXT,
   staged INTEGER NOT NULL DEFAULT 0, -- 1 a file at its name, 2 elsewhere until a contest is settled
@@ -62,6 +63,9 @@ CREATE TABLE IF NOT EXISTS objects (
   source BLOB NOT NULL,              -- sealed path
   payload BLOB                       -- sealed record
 );
+-- Counts and marks of a few among millions must not read every row with its sealed record.
+CREATE INDEX IF NOT EXISTS objects_outcome ON objects (outcome, rule);
+CREATE INDEX IF NOT EXISTS objects_flagged ON objects (id) WHERE flags <> '';
 CREATE TABLE IF NOT EXISTS patients (
   patient BLOB PRIMARY KEY, person BLOB NOT NULL, value BLOB NOT NULL
 ) WITHOUT ROWID;
@@ -107,6 +111,7 @@ CREATE TABLE IF NOT EXISTS review_items (  -- rank: the least certain first; val
   name BLOB PRIMARY KEY, location TEXT NOT NULL, rule TEXT NOT NULL, rank INTEGER NOT NULL,
   value BLOB NOT NULL
 );
+CREATE INDEX IF NOT EXISTS review_items_order ON review_items (rank, rule, name, location);
 CREATE TABLE IF NOT EXISTS review_item_objects (
   id INTEGER NOT NULL, name BLOB NOT NULL, PRIMARY KEY (id, name)
 ) WITHOUT ROWID;
@@ -124,8 +129,15 @@ CREATE TABLE IF NOT EXISTS synthetics (id INTEGER PRIMARY KEY, label BLOB NOT NU
 CREATE TABLE IF NOT EXISTS chance (  -- excerpts that a person judged to be chance; reason: sealed
   name BLOB PRIMARY KEY, reason BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judgments (  -- of a person on a sampled object; reviewer: keyed name
+  id INTEGER NOT NULL, sha256 BLOB NOT NULL, reviewer BLOB NOT NULL, verdict TEXT NOT NULL,
+  PRIMARY KEY (id, sha256, reviewer)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS decision_log (number INTEGER PRIMARY KEY, value BLOB NOT NULL);  -- sealed
 CREATE TABLE IF NOT EXISTS decisions (  -- of a person; location '' is the whole object
-  id INTEGER NOT NULL, location TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, location)
+  id INTEGER NOT NULL, location TEXT NOT NULL, verdict TEXT NOT NULL,
+  reviewer BLOB NOT NULL DEFAULT x'',  -- keyed name
+  PRIMARY KEY (id, location)
 ) WITHOUT ROWID;
 """
 

@@ -18,7 +18,9 @@ _NO_IMAGE = ImageSize(0, 0, 0, may_show_text=False)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InventoryRow:
-    """One object of the walk: ``source`` are its encrypted paths; patient, study and SOP are keyed names."""
+    """One object of the walk: ``source`` are its encrypted paths; patient, study, SOP, series and
+    device are keyed names.
+    """
 
     id: int
     size: int
@@ -32,6 +34,8 @@ class InventoryRow:
     sop: bytes = b""
     identified: int = 0
     image: ImageSize | None = None
+    series: bytes = b""
+    device: bytes = b""
 
     def __repr__(self) -> str:
         return f"InventoryRow({self.id})"
@@ -41,12 +45,13 @@ def add_objects(state: State, rows: Iterable[InventoryRow]) -> None:
     """Add objects of the walk within the open batch."""
     state.write(
         "INSERT INTO objects (id, size, stamp, kind, patient, study, sop, identified, outcome, rule, source,"
-        " image_rows, image_columns, image_frames, may_show_text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " source_series, device, image_rows, image_columns, image_frames, may_show_text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(row.id, row.size, row.stamp, row.kind, row.patient, row.study, row.sop),
-                *(row.identified, row.outcome, row.rule, row.source, *_image_columns(row.image)),
+                *(row.identified, row.outcome, row.rule, row.source, row.series, row.device),
+                *_image_columns(row.image),
             )
             for row in rows
         ],

@@ -22,7 +22,7 @@ CLEARED = (
 
 def count_requeued(state: State) -> int:
     """Return the number of objects that are to be sanitized again."""
-    return state.count(f"rule = '{REQUEUED}'")
+    return state.count(f"outcome = 'quarantined' AND rule = '{REQUEUED}'")
 
 
 def mark_requeued(state: State, numbers: Iterable[int]) -> None:
@@ -36,7 +36,8 @@ def requeue_ruled_out(state: State) -> None:
     # Only objects with a pseudonym were sanitized; the others were ruled out for a reason of their own.
     db.execute(
         "UPDATE objects SET outcome = 'quarantined', rule = ?"
-        " WHERE p_instance NOT NULL AND (outcome <> 'released' OR id IN (SELECT id FROM synthetics))",
+        " WHERE p_instance NOT NULL"
+        " AND (outcome IN ('dropped', 'quarantined') OR id IN (SELECT id FROM synthetics))",
         (REQUEUED,),
     )
     db.execute("UPDATE objects SET flags = '' WHERE flags <> ''")

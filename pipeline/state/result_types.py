@@ -214,11 +214,23 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class PendingReview:
-    """A review in progress: ID of its pages, digest they show, and digest that may be approved there."""
+    """A review in progress: ID of its pages, digest they show, and digest that may be approved there.
+
+    ``others`` are the IDs of further pages of this digest: several persons decide at the same time.
+    """
 
     page: str
     digest: str
     approve: str | None
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """A staged release, and the persons who approved it."""
+
+    digest: str
+    reviewers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from dataclasses import dataclass
+from typing import Final
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.sanitize.result import ReviewItem
@@ -34,10 +35,11 @@ class QueueSize:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedItem:
-    """A review item without a decision, and the number of objects it occurs in."""
+    """A review item without a decision, the number of objects it occurs in, and the first of them."""
 
     name: bytes
     objects: int
+    first: int
 
 
 def queue_size(state: State) -> QueueSize:
@@ -108,14 +110,27 @@ def open_item(state: State, name: bytes) -> ReviewItem:
     return ReviewItem(location, rule, text, b64decode(before), b64decode(after))
 
 
-def undecided_items(state: State) -> list[UndecidedItem]:
-    """List the review items without a decision, the least certain first."""
+# Objects of a review item on whose location nobody decided, and which may be released.
+_OPEN: Final = (
+    "SELECT item_objects.id FROM review_item_objects AS item_objects JOIN objects USING (id)"
+    " WHERE item_objects.name = review_items.name AND outcome <> 'dropped' AND objects.rule IS NOT 'review'"
+    " AND NOT EXISTS (SELECT 1 FROM decisions"
+    "  WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
+)
+
+
+def undecided_items(state: State, first: int = 0, limit: int = -1) -> list[UndecidedItem]:
+    """List the review items without a decision, the least certain first; all, or a page of them."""
+    # The index gives the order, so that only the items of the page are counted.
     rows = state.db.execute(
-        "SELECT name, count(*) FROM review_item_objects AS item_objects JOIN review_items USING (name)"
-        " JOIN objects USING (id)"
-        " WHERE outcome <> 'dropped' AND objects.rule IS NOT 'review' AND NOT EXISTS"
-        "  (SELECT 1 FROM decisions"
-        "   WHERE decisions.id = item_objects.id AND decisions.location = review_items.location)"
-        " GROUP BY name ORDER BY rank, review_items.rule, count(*) DESC, name"
+        f"SELECT name, (SELECT count(*) FROM ({_OPEN})), (SELECT min(id) FROM ({_OPEN})) FROM review_items"  # noqa: S608
+        f" WHERE EXISTS ({_OPEN}) ORDER BY rank, rule, name LIMIT ? OFFSET ?",
+        (limit, first),
     )
-    return [UndecidedItem(bytes(name), int(count)) for name, count in rows]
+    return [UndecidedItem(bytes(name), int(count), int(number)) for name, count, number in rows]
+
+
+def count_undecided(state: State) -> int:
+    """Count the review items without a decision."""
+    row = state.db.execute(f"SELECT count(*) FROM review_items WHERE EXISTS ({_OPEN})").fetchone()  # noqa: S608
+    return int(row[0])

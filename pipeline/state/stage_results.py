@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from medsanitize.pipeline.state.database import State
 from medsanitize.pipeline.state.result_types import (
+    Approvals,
     AskedPartner,
     AskedPartners,
     Attacked,
@@ -180,8 +181,10 @@ def _inputs(facts: Any) -> SharedInputs:
 
 # -- the state itself -----------------------------------------------------------------------
 
-SETTINGS = _text("settings", ("resume",))
+SETTINGS = _text("settings", ("resume",), ("amend",))
 """Settings that a resumed run must share with the run that began: versions, policy, inputs, lists."""
+AMENDED = _text("amended", ("amend",), ("resume",))
+"""Settings after a rule or word that a person added: a run under them keeps the decisions of the review."""
 SHARED_INPUTS = Result("shared-inputs", _inputs, ("engines.shared_storage",), encode=_encode_inputs)
 """The inputs as every shard must find them; stored while shards may run."""
 
@@ -280,11 +283,23 @@ TABLE_NOTES = Result(
 """Numbers of cells and rows removed from each accompanying table."""
 CARD: Result[DatasetCard] = Result("card", card_from_facts, ("stages.dataset_card",), ("evidence",))
 """The dataset card, if its epsilon is within the ceiling."""
-JUDGED = Result("judged", lambda facts: Judgment(**facts), ("run",), ("requeue", "review.pages"))
+JUDGED = Result(
+    "judged",
+    lambda facts: Judgment(**facts),
+    ("run",),
+    ("jobs.list_values", "requeue", "review.pages", "review.queue"),
+)
 """The ending of the run."""
-PUBLICATION = Result("publication", lambda facts: Publication(**facts), ("run",), ("requeue", "review.pages"))
+PUBLICATION = Result(
+    "publication",
+    lambda facts: Publication(**facts),
+    ("run",),
+    ("requeue", "review.pages", "review.queue"),
+)
 """The release that is being or is published; once stored, no gate is decided again."""
-PUBLISHED = Flag("published", ("run",), ("jobs.make_dataset_card", "resume", "review.pages"))
+PUBLISHED = Flag(
+    "published", ("run",), ("amend", "jobs.make_dataset_card", "resume", "review.pages", "review.queue")
+)
 """The release is complete."""
 WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 """A gate failed: the staged files are removed, and a rerun sanitizes again."""
@@ -292,17 +307,25 @@ WITHDRAWN = Flag("withdrawn", ("run",), ("requeue", "resume"))
 # -- review ---------------------------------------------------------------------------------
 
 REVIEW = Result(
-    "review", lambda facts: PendingReview(**facts), ("review.pages",), ("review.review_decisions", "run")
+    "review",
+    lambda facts: PendingReview(**{**facts, "others": tuple(facts.get("others", ()))}),
+    ("review.pages", "review.queue"),
+    ("review.review_decisions", "run"),
 )
 """The review pages that await decisions."""
-SAMPLE_SEED = _text("seed", ("review.pages",))
+SAMPLE_SEED = _text("seed", ("review.sample",), ("stages.second_review",))
 """Seed of the review sample: the staged digest that the first page showed."""
-REVIEWED = Flag("reviewed", ("review.review_decisions",), ("stages.sanitize",))
+REVIEWED = Flag("reviewed", ("resume", "review.review_decisions"), ("stages.sanitize",))
 """A person made at least one decision."""
-DECIDED = _text("decided", ("review.review_decisions",))
+DECIDED = _text("decided", ("resume", "review.review_decisions"))
 """Digest of all decisions; shards with another digest are not merged."""
-APPROVED = _text("approved", ("review.review_decisions",), ("run",))
-"""Digest of the staged release that a person approved."""
+APPROVALS = Result(
+    "approvals",
+    lambda facts: Approvals(facts["digest"], tuple(facts["reviewers"])),
+    ("review.review_decisions",),
+    ("stages.second_review",),
+)
+"""The staged release that persons approved, and who they are."""
 
 ENTRIES: tuple[Flag | Result[Any], ...] = tuple(
     one for one in list(globals().values()) if isinstance(one, Flag | Result)

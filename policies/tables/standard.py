@@ -138,6 +138,16 @@ def _level(index: int) -> Level:
     )
 
 
+@cache
+def types_of_attributes() -> Mapping[str, frozenset[str]]:
+    """Return the Types that attributes have in any IOD and at any depth, by mask."""
+    found: dict[str, set[str]] = {}
+    for flat in _iods()["attributes"]:
+        for tag, kind in zip(flat[::3], flat[1::3], strict=True):
+            found.setdefault(f"{tag:08x}", set()).add(TYPES[kind])
+    return MappingProxyType({mask: frozenset(types) for mask, types in found.items()})
+
+
 # A release contains few SOP classes.
 @lru_cache(maxsize=32)
 def attribute_types(sop_class_uid: str) -> Mapping[tuple[int, ...], str] | None:

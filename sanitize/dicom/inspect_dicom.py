@@ -27,11 +27,14 @@ _NAME, _BIRTH, _SEX = 0x00100010, 0x00100030, 0x00100040
 _OTHER_IDS, _OTHER_IDS_SEQUENCE = 0x00101000, 0x00101002
 _PERSON = frozenset([_NAME, _BIRTH, _SEX, _OTHER_IDS])
 _FRAMES, _ROWS, _COLUMNS = 0x00280008, 0x00280010, 0x00280011
+# A type of device, not a single one.
+_MAKER, _MODEL, _SOFTWARE = 0x00080070, 0x00081090, 0x00181020
 _NUMBER_TAGS = frozenset([_ROWS, _COLUMNS])
 _PLAIN_TEXT_TAGS = (
     frozenset(
         [_STUDY, _SERIES, _SOP, _ACCESSION, _CLASS, _PATIENT_ID, _ISSUER, _FRAMES, *RISK_ATTRIBUTES.values()]
     )
+    | frozenset([_MAKER, _MODEL, _SOFTWARE])
     | _PERSON
 )
 _MARKERS = frozenset([ITEM, ITEM_END, SEQUENCE_END])
@@ -113,6 +116,7 @@ def _peek(plain: dict[int, str], known: set[KnownValue]) -> Inspection:
         frozenset(known),
         _image_size(plain),
         _demographics(plain),
+        (plain.get(_MAKER, "").strip(), plain.get(_MODEL, "").strip(), plain.get(_SOFTWARE, "").strip()),
     )
 
 

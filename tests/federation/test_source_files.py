@@ -13,7 +13,7 @@ from medsanitize.cli import cli
 from medsanitize.errors import UsageError
 from medsanitize.federation.private_overlap.statement import statement_of
 from medsanitize.federation.private_overlap.terms import Comparison
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.stages.source_digests import digests_of_sources
 from medsanitize.policies.model import Policy

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.pipeline.evidence import summary_from_json
-from medsanitize.pipeline.jobs.export_ledger import open_for_reading
+from medsanitize.pipeline.resume import open_for_reading
 from medsanitize.pipeline.run import Options, run
 from medsanitize.pipeline.runtime.workspace import card_budget
 from medsanitize.pipeline.stages.dataset_card import count_patients

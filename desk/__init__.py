@@ -1,0 +1,1 @@
+"""The desk: a web application for a data steward, on the public API alone."""

@@ -1,0 +1,1 @@
+"""Rules of other de-identification programs, read into one form."""
