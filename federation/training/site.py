@@ -124,8 +124,16 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
     accepted, terms = policy.accept, invitation.terms
     others = set(invitation.sites) - {own}
     code = accepted.code or code_digest()
-    privacy = terms["privacy"] or terms["card"]
-    private = privacy is not None and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
+    # Of what the job computes: a server could write a small epsilon into a section that is not read.
+    privacy = {"card": terms["card"], "classification": terms["privacy"]}.get(terms["model"])
+    secure = terms["aggregation"] == "secure"
+    # Counts of attacks are exact, and the noise of one site is not enough.
+    private = (
+        privacy is not None
+        and secure
+        and terms["attacks"] is None
+        and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
+    )
     checks = (
         (
             accepted.epsilon is None or private,
@@ -138,7 +146,10 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
             all((terms["attacks"] or {}).get(name) for name in accepted.attacks),
             f"without the attacks {', '.join(accepted.attacks)}",
         ),
-        (terms["aggregation"] == "secure" or accepted.plain, "that the server sees this site's statistics"),
+        (
+            secure or (accepted.plain and terms["model"] != "card"),
+            "that the server sees this site's statistics",
+        ),
         (invitation.code == code == code_digest(), "its program, which is another than this one"),
     )
     for fits, what in checks:
