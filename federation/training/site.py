@@ -150,6 +150,7 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
             secure or (accepted.plain and terms["model"] != "card"),
             "that the server sees this site's statistics",
         ),
+        (_is_coherent(terms), "that it names what its model does not read"),
         (invitation.code == code == code_digest(), "its program, which is another than this one"),
     )
     for fits, what in checks:
@@ -158,6 +159,16 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
                 f"The policy of this site does not accept the job: not {what}",
                 "Change the section accept, or decline the invitation",
             )
+
+
+def _is_coherent(terms: Mapping[str, Any]) -> bool:
+    """Whether a job reads all that it names: otherwise its statement would promise what nothing keeps."""
+    model = terms["model"]
+    return (
+        (terms["card"] is not None) == (model == "card")
+        and (terms["privacy"] is None or (model == "classification" and terms["attacks"] is None))
+        and (terms["attacks"] is None or model in ("classification", "retrieval"))
+    )
 
 
 def shown(site: Site) -> dict[str, Any]:

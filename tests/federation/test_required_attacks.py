@@ -179,3 +179,29 @@ def test_a_card_needs_the_noise_of_other_sites(tmp_path: Path) -> None:
     terms = {"model": "card", "recipe": "laplace", "card": CARD, "aggregation": "plain"}
     with pytest.raises(UsageError, match="sees this site's statistics"):
         check_accepted(policy, replace(good, terms={**good.terms, **terms}), "north")
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"card": CARD},
+        {"privacy": SMALL, "attacks": STRICT},
+        {"model": "calibration", "recipe": "matcher", "privacy": SMALL},
+        {"model": "card", "recipe": "laplace", "card": CARD, "attacks": STRICT},
+    ],
+)
+def test_a_site_refuses_a_job_that_does_not_read_what_it_names(
+    tmp_path: Path, terms: Mapping[str, Any]
+) -> None:
+    policy = SitePolicy(
+        version=1, party=tmp_path, server="server", address="https://127.0.0.1:1", state=tmp_path,
+        output=tmp_path, columns={},
+        accept=Accepted(
+            recipes=("classification/frozen", "calibration/matcher", "card/laplace"),
+            sites=("south", "east"),
+        ),
+    )  # fmt: skip
+    good = invitation(tmp_path)
+    check_accepted(policy, good, "north")
+    with pytest.raises(UsageError, match="what its model does not read"):
+        check_accepted(policy, replace(good, terms={**good.terms, **terms}), "north")
