@@ -278,6 +278,7 @@ def _answered(
     number = told["round"]
     if type(number) is not int or not 0 <= number < 10_000:
         raise IntegrityError("The server named no round", "Ask the keeper of the server")
+    _check_not_over(site, number)
     member = _member(site, number)
     match told["do"]:
         case "keys":
@@ -303,14 +304,30 @@ def _answered(
             )
 
 
+def _check_not_over(site: Site, number: int) -> None:
+    """Refuse a round whose mask is gone: its vector would leave once more, for other sites or state."""
+    path = site.folder / LOG
+    with storage_errors():
+        given = [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    sent = any((one["round"], one["stage"]) == (number, "masked") for one in given)
+    is_gone = "shares" in site.invitation.stages and not (_round_folder(site, number) / "masked").exists()
+    if any(one["round"] > number for one in given) or (sent and is_gone):
+        raise IntegrityError("The server asked for a round that is over", "Ask its keeper for a new job")
+
+
+def _round_folder(site: Site, number: int) -> Path:
+    return site.folder / f"round-{number:04}"
+
+
 def _member(site: Site, number: int) -> Member:
     # Earlier rounds are over; what they kept would only be a risk.
     for path in site.folder.glob("round-*"):
         if path.name < f"round-{number:04}":
             with storage_errors():
                 shutil.rmtree(path)
-    folder = site.folder / f"round-{number:04}"
-    return Member(folder, site.invitation.aggregation(number), site.party, site.identities)
+    return Member(
+        _round_folder(site, number), site.invitation.aggregation(number), site.party, site.identities
+    )
 
 
 def _asked(site: Site, message: bytes, cancellation: Cancellation) -> bytes:
