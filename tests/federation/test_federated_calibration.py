@@ -20,7 +20,12 @@ from medsanitize.federation.training.invitation import Invitation
 from medsanitize.generators.privacy_gate.calibration_scores import compare_everything, score_controls
 from medsanitize.generators.privacy_gate.confidence_bounds import lowest_scores, miss_rate, threshold
 from medsanitize.generators.privacy_gate.gate import PrivacyGate, calibrate_gate
-from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers, preprocess_images
+from medsanitize.generators.privacy_gate.gate_embeddings import (
+    PairedEmbeddings,
+    Verifiers,
+    joined,
+    preprocess_images,
+)
 from medsanitize.generators.privacy_gate.pooled_controls import read_pooled_controls
 from medsanitize.generators.privacy_gate.positive_controls import control_kinds
 from medsanitize.generators.privacy_gate.splits import Split
@@ -301,6 +306,12 @@ def test_sums_that_are_no_counts_are_refused(impossible: float) -> None:
     sums["scores.genuine"][7] = impossible
     with pytest.raises(UsageError, match="no counts of patients"):
         calibration_of(sums, score_grid())
+
+
+def test_embeddings_of_a_model_that_needs_no_blurred_images_are_joined() -> None:
+    one, other = (PairedEmbeddings(*(np.ones((rows, 2), np.float32),) * 2, None) for rows in (2, 3))
+    both = joined(one, other)
+    assert (len(both.first), len(both.second), both.soft) == (5, 5, None)
 
 
 def test_a_gate_refuses_a_file_for_matchers(matcher: Path) -> None:
