@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n",
     "--count",
-    type=click.IntRange(20, 100_000),
+    type=click.IntRange(20, 10_000),
     default=500,
     show_default=True,
     help="Number of images to sample.",

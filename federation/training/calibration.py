@@ -11,6 +11,7 @@ from medsanitize.errors import UsageError
 from medsanitize.federation.parties.identity import LocalParty
 from medsanitize.federation.parties.signed_files import ENDING, signature_file
 from medsanitize.federation.training.calibrated_models import GATE
+from medsanitize.federation.training.job import check_only_round
 from medsanitize.federation.training.summed_vectors import joined_vector, separated, vector_length
 from medsanitize.release.atomic_io import storage_errors, write_atomic
 
@@ -56,7 +57,7 @@ class FederatedCalibration:
         most = int(self.invitation.terms["most_images"])
         return counted_controls(most) if self._is_gate else counted_scores(most, self._grid)
 
-    def contribution(self, state: State, site: Any, _number: int) -> NDArray[np.uint64]:
+    def contribution(self, state: State, site: Any, number: int) -> NDArray[np.uint64]:
         """Count the scores of a site, in fixed point.
 
         Parameters
@@ -65,7 +66,15 @@ class FederatedCalibration:
             State of the job.
         site : CalibrationSite
             The site.
+        number
+            Of the round, which must be the first.
+
+        Raises
+        ------
+        IntegrityError
+            The server asks for a second sum.
         """
+        check_only_round(number)
         counts: Arrays = site.count_controls() if self._is_gate else site.count_pairs(self._grid)
         return joined_vector(counts, self.asked(state), len(self.invitation.sites))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from medsanitize.errors import UsageError
+from medsanitize.federation.training.job import check_only_round
 from medsanitize.federation.training.summed_vectors import joined_vector, separated, vector_length
 from medsanitize.policies.dataset_card import CardSection
 from medsanitize.release.canonical_json import document_json
@@ -96,16 +97,20 @@ class FederatedCard:
         rows = sum(len(shape.categories) for shape in self.shapes)
         return {} if _COUNTS in state else {_COUNTS: Summed((1 + rows,), _BOUND)}
 
-    def contribution(self, state: State, site: Any, _number: int) -> NDArray[np.uint64]:
+    def contribution(self, state: State, site: Any, number: int) -> NDArray[np.uint64]:
         """Record what the card spends at a site, and return its counts with its share of the noise.
 
         Raises
         ------
         UsageError
             The ceiling of the site does not allow the card, or its tables are others.
+        IntegrityError
+            The server asks for a second sum.
         """
         import numpy as np
 
+        # Sums of the same noise over other sites: their difference would have one share of it only.
+        check_only_round(number)
         own: CardSite = site
         terms = self.terms
         if own.counts.shapes != self.shapes:

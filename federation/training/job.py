@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from medsanitize.errors import IntegrityError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -38,3 +40,17 @@ class FederatedJob(Protocol):
 
     def save(self, state: State, output: Path, statement: str) -> str:
         """Write the result of the last state, and return its digest: equal at the server and all sites."""
+
+
+def check_only_round(number: int) -> None:
+    """Refuse a second sum of a job of one round.
+
+    The difference of two sums of different sites is what one site gave.
+
+    Raises
+    ------
+    IntegrityError
+        The server asked for another round than the first.
+    """
+    if number != 0:
+        raise IntegrityError("The server asked for a second sum of the same counts", "Start a new job")

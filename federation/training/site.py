@@ -124,8 +124,16 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
     accepted, terms = policy.accept, invitation.terms
     others = set(invitation.sites) - {own}
     code = accepted.code or code_digest()
-    privacy = terms["privacy"] or terms["card"]
-    private = privacy is not None and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
+    # Of what the job computes: a server could write a small epsilon into a section that is not read.
+    privacy = {"card": terms["card"], "classification": terms["privacy"]}.get(terms["model"])
+    secure = terms["aggregation"] == "secure"
+    # Counts of attacks are exact, and the noise of one site is not enough.
+    private = (
+        privacy is not None
+        and secure
+        and terms["attacks"] is None
+        and float(privacy["epsilon"]) <= (accepted.epsilon or 0.0)
+    )
     checks = (
         (
             accepted.epsilon is None or private,
@@ -138,7 +146,11 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
             all((terms["attacks"] or {}).get(name) for name in accepted.attacks),
             f"without the attacks {', '.join(accepted.attacks)}",
         ),
-        (terms["aggregation"] == "secure" or accepted.plain, "that the server sees this site's statistics"),
+        (
+            secure or (accepted.plain and terms["model"] != "card"),
+            "that the server sees this site's statistics",
+        ),
+        (_is_coherent(terms), "that it names what its model does not read"),
         (invitation.code == code == code_digest(), "its program, which is another than this one"),
     )
     for fits, what in checks:
@@ -147,6 +159,16 @@ def check_accepted(policy: SitePolicy, invitation: Invitation, own: str) -> None
                 f"The policy of this site does not accept the job: not {what}",
                 "Change the section accept, or decline the invitation",
             )
+
+
+def _is_coherent(terms: Mapping[str, Any]) -> bool:
+    """Whether a job reads all that it names: otherwise its statement would promise what nothing keeps."""
+    model = terms["model"]
+    return (
+        (terms["card"] is not None) == (model == "card")
+        and (terms["privacy"] is None or (model == "classification" and terms["attacks"] is None))
+        and (terms["attacks"] is None or model in ("classification", "retrieval"))
+    )
 
 
 def shown(site: Site) -> dict[str, Any]:
@@ -256,6 +278,7 @@ def _answered(
     number = told["round"]
     if type(number) is not int or not 0 <= number < 10_000:
         raise IntegrityError("The server named no round", "Ask the keeper of the server")
+    _check_not_over(site, number)
     member = _member(site, number)
     match told["do"]:
         case "keys":
@@ -281,14 +304,30 @@ def _answered(
             )
 
 
+def _check_not_over(site: Site, number: int) -> None:
+    """Refuse a round whose mask is gone: its vector would leave once more, for other sites or state."""
+    path = site.folder / LOG
+    with storage_errors():
+        given = [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    sent = any((one["round"], one["stage"]) == (number, "masked") for one in given)
+    is_gone = "shares" in site.invitation.stages and not (_round_folder(site, number) / "masked").exists()
+    if any(one["round"] > number for one in given) or (sent and is_gone):
+        raise IntegrityError("The server asked for a round that is over", "Ask its keeper for a new job")
+
+
+def _round_folder(site: Site, number: int) -> Path:
+    return site.folder / f"round-{number:04}"
+
+
 def _member(site: Site, number: int) -> Member:
     # Earlier rounds are over; what they kept would only be a risk.
     for path in site.folder.glob("round-*"):
         if path.name < f"round-{number:04}":
             with storage_errors():
                 shutil.rmtree(path)
-    folder = site.folder / f"round-{number:04}"
-    return Member(folder, site.invitation.aggregation(number), site.party, site.identities)
+    return Member(
+        _round_folder(site, number), site.invitation.aggregation(number), site.party, site.identities
+    )
 
 
 def _asked(site: Site, message: bytes, cancellation: Cancellation) -> bytes:

@@ -66,6 +66,5 @@ def privacy_sentence(facts: Mapping[str, Any]) -> str:
         f" divergences, which are looser; {facts['steps']} steps, each patient with probability"
         f" {facts['sampling_rate']:g}, gradients clipped to {facts['clip']:g}, noise multiplier"
         f" {facts['noise_multiplier']:.3f}. Every site adds a share of the noise, large enough that the"
-        " bound holds without the share of any one of them. The numbers of images and patients, and the"
-        " loss on the validation patients, have no noise."
+        " bound holds without the share of any one of them. The numbers of images and patients have no noise."
     )

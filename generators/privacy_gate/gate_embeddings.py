@@ -84,10 +84,9 @@ def joined(one: PairedEmbeddings, other: PairedEmbeddings) -> PairedEmbeddings:
     """Return the embeddings of two splits as one."""
     import numpy as np
 
+    soft = None if one.soft is None or other.soft is None else np.concatenate([one.soft, other.soft])
     return PairedEmbeddings(
-        np.concatenate([one.first, other.first]),
-        np.concatenate([one.second, other.second]),
-        np.concatenate([one.soft, other.soft]),
+        np.concatenate([one.first, other.first]), np.concatenate([one.second, other.second]), soft
     )
 
 

@@ -143,7 +143,7 @@ def read_pooled_controls(text: str, signer: str) -> PooledControls:
         strangers = Calibration.from_json(json.dumps(facts["strangers"]), genuine=False)
         settings = GateSettings(**facts["settings"])
         return PooledControls(kinds, lowest, strangers, settings, PooledOrigin(sites, len(lowest), signer))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise IntegrityError("The federated calibration is damaged", "Fetch it again") from None
 
 
@@ -185,11 +185,15 @@ def pooled_controls(sums: Arrays, settings: GateSettings, sites: int) -> PooledC
     UsageError
         If the sites have no calibration patient, or none has two of them.
     """
-    import numpy as np
-    from medsanitize.verifiers.reid.training.calibration_counts import repeated, score_grid, strangers_of
+    from medsanitize.verifiers.reid.training.calibration_counts import (
+        repeated,
+        score_grid,
+        strangers_of,
+        whole_counts,
+    )
 
     def scores(name: str) -> NDArray[np.float64]:
-        return repeated(np.rint(sums[name]).astype(np.int64), score_grid())
+        return repeated(whole_counts(sums[name]), score_grid())
 
     kinds = {kind: scores(f"controls.{kind}") for kind in control_kinds()}
     lowest, strangers = scores(_LOWEST), strangers_of(sums, score_grid())
@@ -205,6 +209,7 @@ def _counted(scores: NDArray[np.float64]) -> list[list[Any]]:
 
 def _repeated(counted: list[list[Any]]) -> NDArray[np.float64]:
     import numpy as np
+    from medsanitize.verifiers.reid.training.calibration_counts import MOST_PATIENTS
 
     values, counts = ([row[part] for row in counted] for part in (0, 1))
     # ``type() is`` and not isinstance: a JSON true would pass as an int.
@@ -212,6 +217,7 @@ def _repeated(counted: list[list[Any]]) -> NDArray[np.float64]:
         raise TypeError
     if (
         any(count < 1 for count in counts)
+        or sum(counts) > MOST_PATIENTS
         or values != sorted(set(values))
         or not 0 <= values[0] <= values[-1] <= 1
     ):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medsanitize.errors import IntegrityError
 from medsanitize.federation.messages.frame import packed, unpacked
 from medsanitize.federation.parties.identity import LocalParty, create_party, open_party
 from medsanitize.federation.parties.trust import trust_partner
@@ -285,3 +286,19 @@ def test_a_stranger_and_another_job_are_told_nothing(tmp_path: Path) -> None:
         ("0" * 64, north),
     ):
         assert unpacked(coordinator.answer(packed({"job": job}), sender)) == ({"do": "refused"}, {})
+
+
+@pytest.mark.parametrize("before", [(("keys", 0), ("keys", 1)), (("masked", 0),)])
+def test_a_round_that_is_over_is_not_computed_again(
+    tmp_path: Path, before: Sequence[tuple[str, int]]
+) -> None:
+    """Two vectors with the same noise, for other sites or from another state, would show what it hides."""
+    _, sites = federation(tmp_path, NAMES[:3])
+    one = sites["north"]
+    one.site.folder.mkdir(parents=True)
+    for stage, number in before:
+        told = {"do": stage, "round": number}
+        parts = module._answered(one.site, one.training, None, told, {}) if stage == "keys" else {}
+        module._log(one.site, told, parts)
+    with pytest.raises(IntegrityError, match="a round that is over"):
+        module._answered(one.site, one.training, None, {"do": "keys", "round": 0}, {})

@@ -20,7 +20,14 @@ from medsanitize.federation.training.invitation import Invitation
 from medsanitize.generators.privacy_gate.calibration_scores import compare_everything, score_controls
 from medsanitize.generators.privacy_gate.confidence_bounds import lowest_scores, miss_rate, threshold
 from medsanitize.generators.privacy_gate.gate import PrivacyGate, calibrate_gate
-from medsanitize.generators.privacy_gate.gate_embeddings import Verifiers, preprocess_images
+from medsanitize.generators.privacy_gate.gate_embeddings import (
+    PairedEmbeddings,
+    Verifiers,
+    joined,
+    preprocess_images,
+)
+from medsanitize.generators.privacy_gate.pooled_controls import read_pooled_controls
+from medsanitize.generators.privacy_gate.positive_controls import control_kinds
 from medsanitize.generators.privacy_gate.splits import Split
 from medsanitize.generators.privacy_gate.statement import undrawn
 from medsanitize.pipeline.demo.federation import prepare_federation
@@ -33,7 +40,14 @@ from medsanitize.verifiers.reid.images.image import Modality
 from medsanitize.verifiers.reid.labels import Labels, read_labels
 from medsanitize.verifiers.reid.models.pretrained import packaged_retrieval
 from medsanitize.verifiers.reid.overlap.score_images import calibrating, score_images
-from medsanitize.verifiers.reid.training.calibration_counts import distance_grid, lowered, raised, score_grid
+from medsanitize.verifiers.reid.training.calibration_counts import (
+    calibration_of,
+    count_scores,
+    distance_grid,
+    lowered,
+    raised,
+    score_grid,
+)
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -112,6 +126,12 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
     begins = {name: 100 * place for place, name in enumerate(SITES)}
     tables = {name: table_of(folder, {name: begins[name]}) for name in SITES}
     return Federation(folder, open_party(folder / "party"), {**tables, "all": table_of(folder, begins)})
+
+
+def test_a_site_gives_its_counts_once(federation: Federation) -> None:
+    job = federation.job("matcher")
+    with pytest.raises(IntegrityError, match="second sum"):
+        job.contribution(job.start(), federation.site("north", job), 1)
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +290,28 @@ def test_a_file_that_was_changed_or_lost_its_signature_is_refused(matcher: Path,
     copy.write_text(text.replace('"sites": 3', '"sites": 9'))
     with pytest.raises(IntegrityError, match="not of this file"):
         read_given_calibration(copy)
+
+
+@pytest.mark.parametrize("lowest", [[], [[]], [[0.5, 10**13]], [[0.5, 10**30]]])
+def test_a_file_of_impossible_counts_is_damaged(lowest: list[Any]) -> None:
+    kinds = dict.fromkeys(control_kinds(), lowest)
+    facts = {"lowest": lowest, "kinds": kinds, "format": 1, "strangers": {}, "settings": {}}
+    with pytest.raises(IntegrityError, match="damaged"):
+        read_pooled_controls(json.dumps({**facts, "federation": {"sites": 3}}), "")
+
+
+@pytest.mark.parametrize("impossible", [-1.0, 1e13])
+def test_sums_that_are_no_counts_are_refused(impossible: float) -> None:
+    sums = count_scores(np.full(2, 0.9), np.full((2, 2), 0.5), score_grid())
+    sums["scores.genuine"][7] = impossible
+    with pytest.raises(UsageError, match="no counts of patients"):
+        calibration_of(sums, score_grid())
+
+
+def test_embeddings_of_a_model_that_needs_no_blurred_images_are_joined() -> None:
+    one, other = (PairedEmbeddings(*(np.ones((rows, 2), np.float32),) * 2, None) for rows in (2, 3))
+    both = joined(one, other)
+    assert (len(both.first), len(both.second), both.soft) == (5, 5, None)
 
 
 def test_a_gate_refuses_a_file_for_matchers(matcher: Path) -> None:

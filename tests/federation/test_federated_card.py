@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from medsanitize.errors import UsageError
+from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.federation.training.card import CARD, CROISSANT, FACTS, CardSite, FederatedCard
 from medsanitize.federation.training.card_terms import check_card
 from medsanitize.federation.training.invitation import Invitation
@@ -102,6 +102,14 @@ def test_a_site_beyond_its_ceiling_gives_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="more than its ceiling, epsilon 1"):
         one.contribution(one.start(), site(tmp_path, "north", ceiling=1.0), 0)
     assert CardBudget(tmp_path / "north.budget").entries() == ()
+
+
+def test_a_site_gives_its_counts_once(tmp_path: Path) -> None:
+    # Two sums of different sites would differ by the counts of one, with its own share of the noise only.
+    one = job()
+    one.contribution(one.start(), site(tmp_path, "north"), 0)
+    with pytest.raises(IntegrityError, match="second sum"):
+        one.contribution(one.start(), site(tmp_path, "north"), 1)
 
 
 def test_counts_of_other_tables_are_refused(tmp_path: Path) -> None:

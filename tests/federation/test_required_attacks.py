@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,71 @@ def test_a_site_can_insist_on_attacks(tmp_path: Path) -> None:
     one = invitation(tmp_path / "one", attacks={"membership": {"recognized": 0.3}})
     with pytest.raises(UsageError, match="without the attacks membership, gradients"):
         check_accepted(policy, one, "north")
+
+
+CARD = {"epsilon": 100.0}
+SMALL = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("model", "terms"),
+    [
+        ("calibration/matcher", {"privacy": SMALL}),
+        ("card/laplace", {"privacy": SMALL, "card": CARD}),
+        ("classification/frozen", {"privacy": SMALL, "attacks": STRICT}),
+        ("classification/frozen", {"privacy": SMALL, "aggregation": "plain"}),
+        ("classification/frozen", {"card": {"epsilon": 1.0}}),
+    ],
+)
+def test_an_epsilon_that_the_job_does_not_keep_is_none(
+    tmp_path: Path, model: str, terms: Mapping[str, Any]
+) -> None:
+    """Only a server of another program signs such terms; a site must not trust that its own would not."""
+    policy = SitePolicy(
+        version=1, party=tmp_path, server="server", address="https://127.0.0.1:1", state=tmp_path,
+        output=tmp_path, columns={},
+        accept=Accepted(recipes=(model,), sites=("south", "east"), epsilon=8, plain=True),
+    )  # fmt: skip
+    good = invitation(tmp_path, privacy=SMALL)
+    kind, recipe = model.split("/")
+    bad = replace(good, terms={**good.terms, "privacy": None, "model": kind, "recipe": recipe, **terms})
+    with pytest.raises(UsageError, match="epsilon above 8"):
+        check_accepted(policy, bad, "north")
+
+
+def test_a_card_needs_the_noise_of_other_sites(tmp_path: Path) -> None:
+    policy = SitePolicy(
+        version=1, party=tmp_path, server="server", address="https://127.0.0.1:1", state=tmp_path,
+        output=tmp_path, columns={},
+        accept=Accepted(recipes=("card/laplace",), sites=("south", "east"), plain=True),
+    )  # fmt: skip
+    good = invitation(tmp_path)
+    terms = {"model": "card", "recipe": "laplace", "card": CARD, "aggregation": "plain"}
+    with pytest.raises(UsageError, match="sees this site's statistics"):
+        check_accepted(policy, replace(good, terms={**good.terms, **terms}), "north")
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"card": CARD},
+        {"privacy": SMALL, "attacks": STRICT},
+        {"model": "calibration", "recipe": "matcher", "privacy": SMALL},
+        {"model": "card", "recipe": "laplace", "card": CARD, "attacks": STRICT},
+    ],
+)
+def test_a_site_refuses_a_job_that_does_not_read_what_it_names(
+    tmp_path: Path, terms: Mapping[str, Any]
+) -> None:
+    policy = SitePolicy(
+        version=1, party=tmp_path, server="server", address="https://127.0.0.1:1", state=tmp_path,
+        output=tmp_path, columns={},
+        accept=Accepted(
+            recipes=("classification/frozen", "calibration/matcher", "card/laplace"),
+            sites=("south", "east"),
+        ),
+    )  # fmt: skip
+    good = invitation(tmp_path)
+    check_accepted(policy, good, "north")
+    with pytest.raises(UsageError, match="what its model does not read"):
+        check_accepted(policy, replace(good, terms={**good.terms, **terms}), "north")

@@ -137,3 +137,10 @@ def test_a_generator_trained_on_many_patients_is_not(tmp_path: Path) -> None:
     assert told["repeated"]["groups"] == 0
     assert (found["extraction"]["extracted"], found["extraction"]["veto"]) == (0, False)
     assert not found["membership"]["above_chance"]
+
+
+def test_samples_whose_distances_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    # Every two samples have a distance: those of 100,000 are 80 GB.
+    done = CliRunner().invoke(cli, ["attack", "generator", str(tmp_path), "--count", "10001"])
+    assert done.exit_code == 2
+    assert "20<=x<=10000" in done.output

@@ -31,7 +31,8 @@ class Recognized:
     recognized
         Members above it.
     upper
-        Exact upper 95 % bound of the share of members above it.
+        Exact upper 95 % bound of the share of members above it or in its bin: which of these a finer
+        threshold would recognize, counts do not say.
     chance
         Exact p-value: probability of this many if the model does not know its members.
     """
@@ -87,8 +88,9 @@ def recognized(members: NDArray[np.float64], others: NDArray[np.float64], mistak
     # Whole bins: as many from the top as hold no more others than allowed.
     bins = int((above <= allowed).sum())
     found = round(float(members[::-1][:bins].sum()))
+    most = round(float(members[::-1][: bins + 1].sum()))
     wrong = int(above[bins - 1]) if bins else 0
     if not own or not theirs:
         return Recognized(own, theirs, 0, 0, 1.0, 1.0)
     chance = float(betabinom.sf(found - 1, own, allowed + 1, theirs - allowed))
-    return Recognized(own, theirs, wrong, found, clopper_pearson(found, own)[1], chance)
+    return Recognized(own, theirs, wrong, found, clopper_pearson(most, own)[1], chance)

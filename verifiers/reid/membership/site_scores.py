@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-# Range of the score of a patient: log likelihood, distance of unit vectors, cosine of gradients.
-LIKELIHOOD: Final = (-16.0, 0.0)
+# Range of the score of a patient: logarithm of the loss, distance of unit vectors, cosine of gradients.
+LIKELIHOOD: Final = (-4.0, 16.0)
 DISTANCE: Final = (-2.0, 0.0)
 COSINE: Final = (-1.0, 1.0)
 
@@ -43,10 +43,20 @@ def genuine_scores(scores: NDArray[np.float32], patients: NDArray[np.int64]) -> 
 def likelihood_scores(sums: LinearSums, parameters: Arrays, site: ClassifiedSite) -> Scores:
     """Score the training and the held-out patients of a site by the mean log likelihood of their classes."""
     own, theirs = (
-        _means(-sums.losses(parameters, features, classes), patients)
+        loss_scores(_means(sums.losses(parameters, features, classes), patients))
         for features, classes, patients in _parts(site)
     )
     return own, theirs
+
+
+def loss_scores(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Order losses from the highest, on a scale on which small ones differ as well.
+
+    A model that has learned its patients by heart gives most of them, and many others, a loss near 0.
+    """
+    import numpy as np
+
+    return np.asarray(-np.log(np.maximum(losses, 1e-9)))
 
 
 def gradient_scores(sums: LinearSums, parameters: Arrays, total: Arrays, site: ClassifiedSite) -> Scores:

@@ -19,6 +19,8 @@ _NAMES = ("genuine", "disjoint", "pairs")
 PATIENTS = "patients"
 # Of a distance in float32.
 _ROUNDING = 1e-5
+# More than all hospitals have: more scores would fill the memory.
+MOST_PATIENTS = 1 << 22
 Grid = NDArray[np.float64]
 
 
@@ -136,7 +138,7 @@ def strangers_of(sums: Arrays, grid: Grid) -> Calibration:
     UsageError
         If no site has two patients.
     """
-    counts = {name: np.rint(sums[f"scores.{name}"]).astype(np.int64) for name in _NAMES}
+    counts = {name: whole_counts(sums[f"scores.{name}"]) for name in _NAMES}
     if not counts["pairs"].any():
         raise UsageError("No site has two patients to compare", "Add patients")
     seen = np.flatnonzero(counts["pairs"])
@@ -150,6 +152,34 @@ def strangers_of(sums: Arrays, grid: Grid) -> Calibration:
     )
 
 
+def whole_counts(summed: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return a sum of counts as whole numbers.
+
+    Raises
+    ------
+    UsageError
+        One is negative: a site gave numbers that are no counts.
+    """
+    counts = np.rint(summed).astype(np.int64)
+    if counts.min(initial=0) < 0:
+        raise _no_counts()
+    return counts
+
+
 def repeated(counts: NDArray[np.int64], grid: Grid) -> NDArray[np.float64]:
-    """Return each value of a grid as often as it was counted, ascending."""
+    """Return each value of a grid as often as it was counted, ascending.
+
+    Raises
+    ------
+    UsageError
+        There are more than all hospitals have patients: a site gave numbers that are no counts.
+    """
+    if counts.sum(dtype=np.float64) > MOST_PATIENTS:
+        raise _no_counts()
     return np.repeat(grid, counts)
+
+
+def _no_counts() -> UsageError:
+    return UsageError(
+        "The sums of the sites are no counts of patients", "Ask the sites whether one has changed its program"
+    )

@@ -8,7 +8,7 @@ Mikolajczyk and Matas (2007). They follow from the images without steps or label
 Only the scale of the score needs images of different patients, and these must be patients of whom nothing was
 learned: cells that learned from two thirds of the patients compare those of the last third. Patients of whom
 they learned look less alike than others, the more so the fewer there are, and the three similarities would be
-worth different amounts.
+worth different amounts. Only as the other half of a composite may the last third be among what they learned.
 
 Detectors of memorized images (Dar et al. 2024; LCMem 2025) and of copies (Pizzi et al. 2022) train networks
 on augmentations for the same purpose.
@@ -352,7 +352,7 @@ def _scale(
     progress: Progress,
     cancellation: Cancellation,
 ) -> dict[str, Tensor]:
-    """Zero and unit of each similarity, from strangers of whom the compared cells learned nothing."""
+    """Zero and unit of each similarity, from strangers of whose images the compared cells did not learn."""
     matching = CopyMatching(recipe.kept, recipe.fine, recipe.grid)
     folds = folds_of(len(seen.plain))
     progress.stage("compare strangers", math.comb(FOLDS, 2))

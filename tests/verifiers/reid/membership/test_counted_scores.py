@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from medsanitize.verifiers.reid.membership.counted_scores import BINS, count_patients, recognized
-from medsanitize.verifiers.reid.membership.site_scores import genuine_scores
+from medsanitize.verifiers.reid.membership.site_scores import LIKELIHOOD, genuine_scores, loss_scores
 
 pytestmark = pytest.mark.verify
 
@@ -38,6 +38,19 @@ def test_who_scores_above_everybody_is_recognized() -> None:
     found = judged(np.full(50, 9.0), np.zeros(50))
     assert (found.recognized, found.mistaken, found.upper) == (50, 0, 1.0)
     assert found.chance < 1e-10
+
+
+def test_a_coarse_bin_hides_nobody() -> None:
+    # More others than may be mistaken lie in the best bin, with all members: no whole bin is left.
+    others = np.r_[np.full(15, 9.9), np.zeros(85)]
+    assert judged(np.full(50, 9.99), others).upper == 1.0
+
+
+def test_small_losses_are_told_apart() -> None:
+    members, others = (loss_scores(np.full(50, loss)) for loss in (1e-4, 1e-2))
+    found = recognized(*(count_patients(one, *LIKELIHOOD) for one in (members, others)), 0.1)
+    assert (found.recognized, found.mistaken) == (50, 0)
+    assert loss_scores(np.zeros(1)) > loss_scores(np.full(1, 1e-8))
 
 
 def test_without_patients_nothing_is_bounded() -> None:
