@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medsanitize.sanitize.burned_in.clean import _FrameCleaner
 from medsanitize.sanitize.burned_in.frame_search import show_text
 from medsanitize.sanitize.burned_in.hidden_colors import hidden_colors
 from medsanitize.sanitize.burned_in.readable import readable_chances
@@ -99,3 +100,11 @@ def test_smooth_colors_are_searched_once() -> None:
 
     assert shown.hidden == ()
     assert calls == [(ROWS, COLUMNS)]
+
+
+def test_equal_values_of_another_shape_have_their_own_text_map() -> None:
+    nothing: Any = None
+    cleaner = _FrameCleaner(nothing, nothing, nothing, (), {}, everything=False)
+    flat = np.zeros((64, 128), np.float32)
+
+    assert [cleaner.text_map(one).shape for one in (flat, flat.T)] == [(16, 32), (32, 16)]
