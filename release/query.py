@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -69,7 +70,7 @@ def query_release(release: Path, sql: str) -> pa.Table:
             found = db.sql(sql)
             if found is None:
                 raise UsageError("The query returns no rows", "Give one SELECT statement")
-            return found.to_arrow_table()
+            return _with_distinct_names(found.to_arrow_table())
         except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as refused:
             # These quote the query itself and the names of columns, no values.
             raise UsageError(
@@ -102,6 +103,15 @@ def _tables(release: Path) -> dict[str, list[Path]]:
             "Publish it again with this version, or fetch it again",
         )
     return found
+
+
+def _with_distinct_names(found: pa.Table) -> pa.Table:
+    """Number columns of the same name, ``index.path, objects.path``: rows as mappings would lose one."""
+    names: list[str] = []
+    for name in found.column_names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        names.append(next(one for one in chain((name,), numbered) if one not in names))
+    return found.rename_columns(names)
 
 
 def _require_intact(release: Path) -> None:

@@ -209,7 +209,7 @@ def _actions(actions: Mapping[str, int]) -> list[tuple[str, _Bar]]:
 def _in_order(counts: Mapping[str, int]) -> list[_Bar]:
     """Return bars of the most frequent values: ages by age, others by length."""
     bars = _bars(counts)[:_MOST_VALUES]
-    ages = all(bar.name[:1].isdigit() for bar in bars)
+    ages = all(bar.name[:1].isdecimal() for bar in bars)
     return sorted(bars, key=lambda bar: int(re.split(r"\D", bar.name)[0])) if ages else bars
 
 

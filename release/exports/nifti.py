@@ -93,27 +93,34 @@ def _series(objects: Iterable[ReleasedObject]) -> Iterator[tuple[Path, list[Rele
 
 
 def _convert(program: str, release: Path, members: list[ReleasedObject], target: Path) -> None:
-    for row in members:
-        _verify(release, row)
     temporary = target.with_name(target.name + TEMPORARY)
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    source = (release / members[0].path).parent
-    done = subprocess.run(  # noqa: S603  a program that is installed here, and no shell
-        [program, *_OPTIONS, "-f", "image", "-o", str(temporary), str(source)],
-        capture_output=True,
-        env=plain_environment(),
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
+    source, volumes = temporary / "source", temporary / "volumes"
+    source.mkdir(parents=True)
+    volumes.mkdir()
+    # Only what was verified is converted: the folder of the release may have other files as well.
+    for number, row in enumerate(members):
+        with VerifiedFile(release, row) as file, (source / f"{number:06d}.dcm").open("wb") as copy:
+            while part := file.read(1 << 20):
+                copy.write(part)
+    if not _run(program, source, volumes):
         # Half a series would look like a whole one.
-        for path in temporary.iterdir():
-            path.unlink()
-    temporary.replace(target)
+        shutil.rmtree(volumes)
+        volumes.mkdir()
+    volumes.replace(target)
+    shutil.rmtree(temporary)
 
 
-def _verify(release: Path, row: ReleasedObject) -> None:
-    with VerifiedFile(release, row) as file:
-        while file.read(1 << 20):
-            pass
+def _run(program: str, source: Path, volumes: Path) -> bool:
+    """Convert a folder; whether the program ended without error."""
+    try:
+        done = subprocess.run(  # noqa: S603  a program that is installed here, and no shell
+            [program, *_OPTIONS, "-f", "image", "-o", str(volumes), str(source)],
+            capture_output=True,
+            env=plain_environment(),
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0

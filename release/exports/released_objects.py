@@ -16,6 +16,7 @@ from medsanitize.release.manifest_file import read_batches
 from medsanitize.release.research_index import INDEX_SCHEMA
 
 _CHANGED = ("A released file is missing or changed", "Verify the release, and fetch it again")
+_FOLDERS = ("PatientID", "StudyInstanceUID", "SeriesInstanceUID")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ def released_objects(release: Path) -> Iterator[ReleasedObject]:
     Raises
     ------
     IntegrityError
-        The manifest is missing or damaged, or there is no research index for it.
+        The manifest is missing or damaged, or there is no research index for it, or a name in it leads out of
+        the folder.
     """
     columns = ["object_id", "path", "sha256", "bytes", "parts"]
     rows = (row for batch in read_objects(release, columns) for row in batch.to_pylist())
@@ -45,8 +47,17 @@ def released_objects(release: Path) -> Iterator[ReleasedObject]:
         if row is None or said is None or row["object_id"] != said["object_id"]:
             raise IntegrityError("Manifest and research index differ", _CHANGED[1])
         described = {name: value for name, value in said.items() if value is not None}
+        _require_safe(row, described)
         has_parts = row["parts"] is not None
         yield ReleasedObject(row["object_id"], row["path"], row["sha256"], row["bytes"], has_parts, described)
+
+
+def _require_safe(row: dict[str, Any], described: dict[str, Any]) -> None:
+    """Check the names that become paths: those of a release that somebody else made may lead anywhere."""
+    layout.require_safe(row["path"])
+    for name in (row["object_id"], *(described[one] for one in _FOLDERS if described[one])):
+        # A name of one segment: with a second one, "a/b" would be two folders.
+        layout.require_safe(name.replace("/", "//"))
 
 
 class VerifiedFile:

@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.atomic_io import storage_errors
@@ -13,6 +14,9 @@ from medsanitize.release.canonical_json import document_json
 from medsanitize.release.exports.export_folder import TEMPORARY, ExportFolder
 from medsanitize.release.exports.released_objects import ReleasedObject, VerifiedFile
 from medsanitize.release.exports.shards import SHARD_BYTES, shards
+
+# The size of a slide of more than 8 GiB does not fit into the header of USTAR; smaller files are as in it.
+_FORMAT: Final = tarfile.PAX_FORMAT
 
 
 def write_shards(
@@ -52,7 +56,7 @@ def write_shards(
         if not path.exists():
             temporary = path.with_name(path.name + TEMPORARY)
             with storage_errors():
-                with tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as tar:
+                with tarfile.open(temporary, "w", format=_FORMAT) as tar:
                     for row in members:
                         cancellation.check()
                         _add(tar, release, row)

@@ -334,7 +334,8 @@ class _FrameCleaner:
 
     def text_map(self, values: NDArray[np.float32]) -> Chances:
         """Return the text map of values; kept, since frames of a loop may be equal."""
-        key = blake2b(values.tobytes(), digest_size=16).digest()
+        # Parts of a frame may have the same values in another shape.
+        key = blake2b(values.tobytes(), digest_size=16, salt=b"%d" % values.shape[1]).digest()
         chances = self.maps.get(key)
         if chances is None:
             chances = text_chances(values)

@@ -52,6 +52,14 @@ def test_without_digests_of_pixels_another_file_may_have_other_pixels(tmp_path: 
     assert found.objects["pixels"] == 1
 
 
+def test_the_same_bytes_are_the_same_object(tmp_path: Path, make_row: Rows) -> None:
+    row = make_row(0, b"x")
+
+    found = release_differences(*manifests(tmp_path, [replace(row, pixels_sha256=None)], [row]))
+
+    assert (found.is_empty, found.objects["same"]) == (True, 1)
+
+
 def test_rows_of_numbered_parts_are_compared(tmp_path: Path, make_row: Rows) -> None:
     rows = [make_row(n, b"x") for n in range(9)]
     before, after = manifests(tmp_path, rows, rows)

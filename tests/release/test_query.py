@@ -112,3 +112,13 @@ def test_a_damaged_page_is_an_error(staged: Path) -> None:
 
     with pytest.raises(IntegrityError):
         query_release(staged, "SELECT path FROM index")
+
+
+def test_columns_of_the_same_name_are_all_shown(make_release: Callable[..., Path], tmp_path: Path) -> None:
+    made = make_release(tmp_path / "release")
+    sql = "SELECT index.path, objects.path, 1 AS path_1 FROM index JOIN objects USING (object_id) LIMIT 1"
+
+    shown, as_json = (CliRunner().invoke(cli, ["query", str(made), sql, *more]) for more in ([], ["--json"]))
+
+    assert (shown.exit_code, shown.output.split()[:3]) == (0, ["path", "path_1", "path_1_1"])
+    assert list(json.loads(as_json.output)["rows"][0]) == ["path", "path_1", "path_1_1"]

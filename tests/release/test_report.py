@@ -208,3 +208,8 @@ def test_matches_generated_and_remaining_copies_each_have_a_bound(summary: Make)
 def test_without_a_guarantee_of_the_gate_no_bound_is_shown(summary: Make) -> None:
     made = synthetic(state="failed", bound=None, copy_rate=None, residual=None)
     assert "Are copies" not in text(render_report(summary(synthetic=made), signer=None))
+
+
+def test_a_name_that_begins_with_a_raised_digit_is_no_age(summary: Make) -> None:
+    shown = text(render_report(summary(distributions={"Manufacturer": {"³x": 2}}), signer=None))
+    assert "³x" in shown

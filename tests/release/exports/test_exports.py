@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import signal
 import tarfile
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pydicom
 import pytest
@@ -18,11 +20,12 @@ from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.progress import Cancellation, Cancelled, NoProgress
+from medsanitize.release.exports import nifti
 from medsanitize.release.exports.export import Form, export_release
 from medsanitize.release.exports.export_folder import open_folder
 from medsanitize.release.exports.released_objects import released_objects
 from medsanitize.release.exports.shards import shards
-from medsanitize.release.exports.webdataset import write_shards
+from medsanitize.release.exports.webdataset import _FORMAT, _member, write_shards
 
 from tests.helpers.hospital import prepare, write_ct
 from tests.helpers.synthesis import run_policy
@@ -186,3 +189,53 @@ def test_objects_without_a_place_in_the_form_are_counted(
 
     said = json.loads(done.output)
     assert (done.exit_code, said["objects"], sum(said["left_out"].values())) == (1, 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("column", "name"), [("PatientID", "../.."), ("PatientID", "/tmp"), ("object_id", "../x"), ("path", "/x")]
+)
+def test_a_name_that_leads_out_of_the_folder_stops_the_export(
+    column: str, name: str, make_release: Callable[..., Path], tmp_path: Path
+) -> None:
+    made = make_release(tmp_path / "release")
+    for place in (made / "manifest/index.parquet", made / "manifest/objects.parquet"):
+        table = pq.read_table(place)
+        if column in table.column_names:
+            values = pa.array([name, *table[column].to_pylist()[1:]], pa.string())
+            table = table.set_column(table.column_names.index(column), table.schema.field(column), values)
+            pq.write_table(table, place, write_page_checksum=True)
+
+    with pytest.raises(IntegrityError, match="unsafe name"):
+        list(released_objects(made))
+
+
+def test_a_slide_of_more_than_eight_gigabytes_fits_into_a_tar_file() -> None:
+    header = BytesIO(_member("slide.svs", 9 << 30).tobuf(_FORMAT))
+
+    with tarfile.open(fileobj=header) as tar:
+        assert tar.next().size == 9 << 30  # type: ignore[union-attr]
+
+
+@pytest.mark.export
+def test_a_volume_has_no_file_that_the_manifest_does_not_have(release: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "release"
+    shutil.copytree(release, changed)
+    for folder in {path.parent for path in (changed / "data").rglob("*.dcm")}:
+        data = pydicom.dcmread(sorted(folder.glob("*.dcm"))[0])
+        data.SOPInstanceUID += ".9"
+        data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
+        data.ImagePositionPatient, data.InstanceNumber = [0, 0, 250], 99
+        data.save_as(folder / "added.dcm")
+
+    assert tree(export(changed, tmp_path / "a", "nifti")) == tree(export(release, tmp_path / "b", "nifti"))
+
+
+@pytest.mark.export
+def test_a_series_whose_conversion_does_not_end_is_left_out(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nifti, "_SECONDS", 1e-6)
+
+    done = export_release(release, tmp_path / "out", "nifti", NoProgress(), Cancellation())
+
+    assert (done.objects, sum(done.left_out.values())) == (0, 6)
