@@ -37,8 +37,8 @@ def blob() -> NDArray[np.float32]:
     return (40 + 150 * np.exp(-((y - 120) ** 2 + (x - 250) ** 2) / 400)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("chance", "is_read"), [(0.8, False), (0.93, True)])
-def test_a_smooth_shadow_is_read_only_if_the_network_is_certain(chance: float, is_read: bool) -> None:
+@pytest.mark.parametrize(("chance", "is_read"), [(0.5, False), (0.65, True)])
+def test_a_smooth_shadow_is_read_only_if_the_network_takes_it_for_text(chance: float, is_read: bool) -> None:
     chances = np.zeros((ROWS // 4, COLUMNS // 4), np.float32)
     chances[26:34, 54:72] = chance
 
@@ -50,7 +50,7 @@ def test_where_there_are_letters_is_read(size: int) -> None:
     values = blob()
     values[letters("Kowalski 1961", size, (20, 20))] += 12
     chances = text_chances(values)
-    doubted = np.minimum(chances, np.float32(0.9))
+    doubted = np.minimum(chances, np.float32(0.55))
 
     kept = readable_chances(values, doubted)
 
