@@ -153,7 +153,8 @@ def test_the_asking_party_learns_how_many_patients_match(sides: tuple[NearSide, 
     with serving(south.party, north.party.identity, {"north": south}, Recorded) as address:
         found = ask_near_over_https(north, address)
     verdict = conclude_near("south", "count", found.opened, found.sizes, found.bounds)
-    assert (found.opened.number, found.sizes, verdict.result) == (SHARED, (70, 90), "overlapping")
+    # Nine matches, of which chance gives as many in more than one of a thousand comparisons.
+    assert (found.opened.number, found.sizes, verdict.result) == (SHARED, (70, 90), "inconclusive")
     transcripts = [one.party.folder / TRANSCRIPTS / f"{found.session}.json" for one in sides]
     assert transcripts[0].read_bytes() == transcripts[1].read_bytes()
     told = json.loads(transcripts[0].read_text())

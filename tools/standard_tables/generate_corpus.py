@@ -55,6 +55,8 @@ UNCOUNTED = ("da", "hu", "ro", "tr")
 """Languages of which wordfreq has frequent words only: a word need not be one of them."""
 SHORTEST = 4
 SHORTEST_NAME = 4
+SHORTEST_STEM = 5
+"""Shortest town or first name that endings are looked for behind: shorter ones begin many words."""
 LEAST_COMMON = 3e-6
 """Minimum frequency of a word that is also a name, and kept where it has no capital."""
 FREQUENT_NAME = 1500
@@ -94,6 +96,8 @@ def main(argv: list[str] | None = None) -> None:
         lines = (options.sources / f"{code}.words").read_text(encoding="utf-8").split()
         listed = frozenset(word for word in lines if word.isalpha())
         for word in small_words(listed, language):
+            if is_form_of_town_or_first_name(word):
+                continue
             if not is_named(word):
                 found.add(word)
             elif is_common(word, language):
@@ -118,6 +122,34 @@ def is_form_of_name(word: str, listed: frozenset[str], language: str) -> bool:
     """Whether a word without its ending is in the list with a capital only: ``szegedi``, ``ahmetin``."""
     stems = (word.removesuffix(ending) for ending in CASES[language].split() if word.endswith(ending))
     return any(len(stem) >= SHORTEST_NAME and stem not in listed and stem.title() in listed for stem in stems)
+
+
+def is_form_of_town_or_first_name(word: str) -> bool:
+    """Whether up to two endings of any language follow one: ``antalyada``, ``ankaradaki``, ``szilvesztert``.
+
+    Web texts write these without a capital, too, so that `is_form_of_name` does not find them.
+    """
+    stems = {word}
+    for _ in range(2):
+        stems = {
+            stem.removesuffix(ending)
+            for stem in stems
+            for ending in (*_endings(), "ki", "li", "lı", "lu", "lü")
+            if stem.endswith(ending) and len(stem) - len(ending) >= SHORTEST_STEM
+        }
+        if any(stem in _towns() or stem in _first_names() for stem in stems):
+            return True
+    return False
+
+
+@cache
+def _endings() -> tuple[str, ...]:
+    return tuple(sorted({ending for listed in CASES.values() for ending in listed.split()}))
+
+
+@cache
+def _first_names() -> frozenset[str]:
+    return frozenset((*american_first_names(), *european_first_names()))
 
 
 def is_named(word: str) -> bool:

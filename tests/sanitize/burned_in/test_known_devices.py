@@ -11,7 +11,7 @@ import pydicom
 import pytest
 from medsanitize.policies.model import Policy
 from medsanitize.policies.tables.device_regions import device_regions
-from medsanitize.sanitize.burned_in import clean
+from medsanitize.sanitize.burned_in import clean, frame_search
 from medsanitize.sanitize.burned_in.areas import known_areas
 from medsanitize.sanitize.burned_in.device import Device, known_regions
 from medsanitize.sanitize.burned_in.ocr import TextReader
@@ -44,7 +44,8 @@ def released(
     for name in ("read", "read_changes"):
         monkeypatch.setattr(TextReader, name, lambda self, *_: ())  # noqa: ARG005
     monkeypatch.setattr(clean, "text_chances", no_text)
-    monkeypatch.setattr(clean, "find_codes", lambda _, **__: ())
+    for module in (clean, frame_search):
+        monkeypatch.setattr(module, "find_codes", lambda _, **__: ())
 
     def run(source: Dataset, **rules: Any) -> tuple[Sanitized, Dataset]:
         policy = make_policy("research", pixels={"faces": "ignore", **rules})
