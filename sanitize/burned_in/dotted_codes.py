@@ -16,8 +16,11 @@ Points = NDArray[np.float64]
 _WIDEST, _CONTRAST, _MIDDLE, _SMALLEST, _LARGEST = 9, 40, 0.8, 3, 60
 # Largest ratio of the sides of a dot, and of its area and that of most.
 _ROUND, _ALIKE = 1.5, 1.5
-# Least and most dots of a code, and how far (pixels) one of them is from the next at most.
-_FEWEST, _MOST, _FAR = 40, 2000, 18
+# Least and most dots of a code (the largest Data Matrix has 144 x 144 modules), and how far (pixels) one of them
+# is from the next at most.
+_FEWEST, _MOST, _FAR = 40, 144 * 144, 18
+# Dots whose next one is looked for: that of every dot would take too much memory.
+_LOOKED_AT = 400
 # Of the dots, least part that are as far from the next as most are, by what part that distance varies, and
 # how well (0 to 1) their directions agree with a grid.
 _REGULAR, _VARIES, _GRID = 0.6, 0.25, 0.7
@@ -94,16 +97,17 @@ def _is_code(dots: Points) -> bool:
     """Whether dots stand on a grid that they fill as the modules of a code do."""
     import cv2
 
-    steps = dots[None] - dots[:, None]
+    some = dots[:: -(-len(dots) // _LOOKED_AT)]
+    steps = (dots[None] - some[:, None]).astype(np.float32)
     away = np.hypot(steps[..., 0], steps[..., 1])
-    np.fill_diagonal(away, np.inf)
+    away[away == 0] = np.inf  # from itself
     nearest = away.argmin(axis=1)
     far = away.min(axis=1)
     pitch = float(np.median(far))
     regular = np.abs(far - pitch) <= _VARIES * pitch
     if regular.mean() < _REGULAR:
         return False
-    x, y = steps[np.arange(len(dots)), nearest][regular].T
+    x, y = steps[np.arange(len(some)), nearest][regular].T
     # Four times the angle is the same for all four directions of a grid.
     if abs(np.exp(4j * np.arctan2(y, x)).mean()) < _GRID:
         return False

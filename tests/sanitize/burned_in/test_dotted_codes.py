@@ -15,11 +15,11 @@ zxingcpp = pytest.importorskip("zxingcpp")
 SIDE = 360
 
 
-def dots(pitch: int, angle: int) -> NDArray[np.float64]:
+def dots(pitch: int, angle: int, text: str = "4471902-77", side: int = SIDE) -> NDArray[np.float64]:
     """How much of each pixel the dots of a Data Matrix cover."""
-    code = zxingcpp.create_barcode("4471902-77", zxingcpp.BarcodeFormat.DataMatrix)
+    code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.DataMatrix)
     modules = np.asarray(zxingcpp.write_barcode_to_image(code, scale=1, add_quiet_zones=False)).squeeze()
-    drawn = np.zeros((SIDE, SIDE), np.uint8)
+    drawn = np.zeros((side, side), np.uint8)
     for y, x in (np.argwhere(modules < 128) * pitch + 100).tolist():
         cv2.circle(drawn, (x, y), round(pitch / 3), 255, -1, cv2.LINE_AA)
     return np.asarray(Image.fromarray(drawn).rotate(angle, Image.Resampling.BICUBIC)) / 255
@@ -37,6 +37,15 @@ def test_a_code_of_dots_is_found(pitch: int, ink: int, angle: int) -> None:
     mask = share > 0.5
     assert (found & mask).sum() >= 0.99 * mask.sum()
     assert found.mean() < 0.4
+
+
+def test_a_code_of_more_than_two_thousand_dots_is_found() -> None:
+    share = dots(6, 0, "Bartholomew Quixley-Vane 4471902-77 / " * 16, 900)
+    assert cv2.connectedComponents((share > 0.5).astype(np.uint8), connectivity=4)[0] > 2000
+
+    found = mask_of(find_codes((140 + 100 * share).astype(np.uint8)), share.shape)
+
+    assert found[share > 0.5].mean() > 0.99
 
 
 def test_specks_at_random_are_no_code() -> None:
