@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,9 +86,17 @@ def query(release: Path, sql: str, *, as_json: bool, **_: Any) -> int:
     lines = aligned([tuple(found.column_names), *cells])
     # A value of a header must not move the cursor of the terminal.
     text = "\n".join("".join(one if one.isprintable() else "?" for one in line) for line in lines)
-    facts = {"columns": found.column_names, "rows": json.loads(json.dumps(rows, default=str)), "exit_code": 0}
+    plain = [{name: _as_json(cell) for name, cell in row.items()} for row in rows]
+    facts = {"columns": found.column_names, "rows": plain, "exit_code": 0}
     print_result(as_json, facts, text)
     return 0
+
+
+def _as_json(cell: object) -> object:
+    """Return a value of a query as JSON has it; what JSON has no form for becomes text, and NaN null."""
+    if isinstance(cell, float):
+        return cell if isfinite(cell) else None
+    return cell if cell is None or isinstance(cell, str | int) else json.loads(json.dumps(cell, default=str))
 
 
 @command("diff", "medsanitize diff release-1.0 release-1.1")
@@ -256,8 +265,6 @@ def _embed(release: Path, registry: Registry, options: dict[str, Any], *, log_js
 @_REGISTRY_FOLDER
 def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
     """List the releases in a registry."""
-    from dataclasses import asdict
-
     from medsanitize.release.registry import Registry
 
     entries = Registry(folder).list()
@@ -273,8 +280,6 @@ def registry_list(folder: Path, *, as_json: bool, **_: Any) -> int:
 @_REGISTRY_FOLDER
 def registry_remove(name: str, version: str, folder: Path, *, as_json: bool, **_: Any) -> int:
     """Remove a release, and list the releases that depend on it."""
-    from dataclasses import asdict
-
     from medsanitize.release.registry import Registry
 
     affected = Registry(folder).remove(name, version)

@@ -52,6 +52,8 @@ def open_folder(release: Path, output: Path, form: str) -> ExportFolder:
         The disk is full or fails.
     """
     folder = ExportFolder(output, _identity(release, form))
+    if output.resolve().is_relative_to(release.resolve()):
+        raise UsageError("The folder for the export is in the release", "Choose a folder outside of it")
     claim = document_json(dict(folder.facts))
     if (output / FINISHED).exists():
         raise UsageError("The folder already contains an export", "Choose another folder")

@@ -16,8 +16,8 @@ Points = NDArray[np.float64]
 _WIDEST, _CONTRAST, _MIDDLE, _SMALLEST, _LARGEST = 9, 40, 0.8, 3, 60
 # Largest ratio of the sides of a dot, and of its area and that of most.
 _ROUND, _ALIKE = 1.5, 1.5
-# Least and most dots of a code (the largest Data Matrix has 144 x 144 modules), and how far (pixels) one of them
-# is from the next at most.
+# Least and most dots of a code (the largest Data Matrix has 144 x 144 modules), and how far (pixels) one of
+# them is from the next at most.
 _FEWEST, _MOST, _FAR = 40, 144 * 144, 18
 # Dots whose next one is looked for: that of every dot would take too much memory.
 _LOOKED_AT = 400

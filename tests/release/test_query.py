@@ -103,6 +103,16 @@ def test_the_command_prints_a_table_or_json(make_release: Callable[..., Path], t
     assert json.loads(as_json.output)["rows"] == [{"Modality": "CT", "n": 6}]
 
 
+def test_json_has_no_nan(make_release: Callable[..., Path], tmp_path: Path) -> None:
+    make_release(tmp_path / "release")
+
+    done = CliRunner().invoke(
+        cli, ["query", str(tmp_path / "release"), "SELECT 'nan'::DOUBLE AS x", "--json"]
+    )
+
+    assert json.loads(done.output)["rows"] == [{"x": None}]
+
+
 def test_a_damaged_page_is_an_error(staged: Path) -> None:
     path = staged / "manifest/index.parquet"
     column = pq.ParquetFile(path).metadata.row_group(0).column(1)

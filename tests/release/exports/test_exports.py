@@ -152,6 +152,11 @@ def test_a_folder_with_something_else_is_refused(release: Path, tmp_path: Path) 
         export(release, tmp_path / "mine")
 
 
+def test_a_folder_in_the_release_is_refused(release: Path) -> None:
+    with pytest.raises(UsageError, match="in the release"):
+        export(release, release / "shards")
+
+
 def test_a_finished_export_is_not_overwritten(release: Path, tmp_path: Path) -> None:
     export(release, tmp_path / "out")
 
