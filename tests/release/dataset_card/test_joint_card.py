@@ -21,6 +21,8 @@ from medsanitize.release.dataset_card.joint_card import (
 from medsanitize.release.dataset_card.noisy_tables import largest_error
 from medsanitize.release.dataset_card.tables import CardCounts, card_shapes
 
+pytestmark = pytest.mark.card
+
 SECTION = CardSection(epsilon=1.0)
 SHAPES = card_shapes(SECTION, ("head", "chest"))
 TERMS = JointTerms("region", "0" * 16, "2.0", 3, 3)
