@@ -26,7 +26,7 @@ CREATE VIEW series AS SELECT
   any_value(ManufacturerModelName) AS ManufacturerModelName, any_value(PatientAge) AS PatientAge,
   any_value(PatientSex) AS PatientSex, any_value(StudyDate) AS StudyDate,
   count(*) AS instanceCount, sum(instance_size) / 1000000 AS series_size_MB
-FROM "index" GROUP BY SeriesInstanceUID
+FROM "index" WHERE SeriesInstanceUID <> '' GROUP BY SeriesInstanceUID
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +13,11 @@ import pytest
 from click.testing import CliRunner
 from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
+from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.query import query_release
+from medsanitize.release.research_index import write_index
+
+from tests.release.conftest import index_row_of
 
 PAGE = Path(__file__).parents[2] / "docs/query.md"
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.S)
@@ -35,6 +40,15 @@ def test_a_series_has_its_number_of_objects(staged: Path) -> None:
         {"PatientID": "P000000", "instanceCount": 2},
         {"PatientID": "P000001", "instanceCount": 2},
     ]
+
+
+def test_pictures_are_no_series(make_row: Callable[..., ObjectRow], tmp_path: Path) -> None:
+    rows = [replace(make_row(number, b"x"), series="", path=f"data/{number}.png") for number in range(2)]
+    write_objects(rows, tmp_path, metadata={})
+    write_patients(count_patients(tmp_path), tmp_path, metadata={})
+    write_index(map(index_row_of, rows), tmp_path, metadata={})
+
+    assert query_release(tmp_path, "SELECT * FROM series").num_rows == 0
 
 
 def test_a_table_can_be_read_twice_in_one_query(staged: Path) -> None:
