@@ -154,7 +154,7 @@ def test_large_words_are_blanked_beside_the_area(real: Real, blank: Run) -> None
 
     released = pydicom.dcmread(BytesIO(out))
     assert released.file_meta.TransferSyntaxUID == source.file_meta.TransferSyntaxUID
-    assert done.record.pixel_regions_cleaned >= 2
+    assert done.record.pixel_regions_cleaned == 3
     ground = samples(source)[0, -1, -1]
     assert (samples(released)[0, 20:] == ground).all(axis=2).mean() > 0.99
 
