@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from medsanitize.progress import Cancellation, Progress
 from medsanitize.release.exports.export_folder import finish, open_folder
-from medsanitize.release.exports.huggingface import write_parquet
+from medsanitize.release.exports.huggingface import write_card, write_parquet
 from medsanitize.release.exports.nifti import require_dcm2niix, write_volumes
 from medsanitize.release.exports.released_objects import ReleasedObject, released_objects
-from medsanitize.release.exports.webdataset import write_shards
+from medsanitize.release.exports.shards import write_shards
+from medsanitize.release.exports.webdataset import write_tar
 
 Form = Literal["huggingface", "nifti", "webdataset"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -69,13 +71,15 @@ def export_release(
     if form == "nifti":
         if unconverted := write_volumes(release, folder, chosen, progress, cancellation):
             left_out[_UNCONVERTED] = unconverted
+    elif form == "huggingface":
+        write_card(folder)
+        write = partial(write_parquet, release=release, cancellation=cancellation)
+        write_shards(chosen, lambda number: output / f"data/part-{number:05d}.parquet", write, progress)
     else:
-        _WRITERS[form](release, folder, chosen, progress, cancellation)
+        write = partial(write_tar, release=release, cancellation=cancellation)
+        write_shards(chosen, lambda number: output / f"shard-{number:06d}.tar", write, progress)
     files = finish(folder, left_out)
     return Export(total - sum(left_out.values()), files, dict(sorted(left_out.items())))
-
-
-_WRITERS: Final[dict[str, Callable[..., None]]] = {"webdataset": write_shards, "huggingface": write_parquet}
 
 
 def _chosen(

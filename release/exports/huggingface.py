@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from medsanitize.progress import Cancellation, Progress
-from medsanitize.release.atomic_io import storage_errors, write_atomic
-from medsanitize.release.exports.export_folder import TEMPORARY, ExportFolder
+from medsanitize.progress import Cancellation
+from medsanitize.release.atomic_io import write_atomic
+from medsanitize.release.exports.export_folder import ExportFolder
 from medsanitize.release.exports.released_objects import ReleasedObject, VerifiedFile
-from medsanitize.release.exports.shards import SHARD_BYTES, shards
 from medsanitize.release.research_index import INDEX_SCHEMA
 
 SCHEMA: Final = pa.schema(
@@ -43,47 +42,23 @@ and of these files.
 """
 
 
-def write_parquet(
-    release: Path,
-    folder: ExportFolder,
-    objects: Iterable[ReleasedObject],
-    progress: Progress,
-    cancellation: Cancellation,
-    shard_bytes: int = SHARD_BYTES,
-) -> None:
-    """Write ``data/part-00000.parquet`` and so on, and the card; complete files are kept.
-
-    Parameters
-    ----------
-    release : Path
-        Folder of the release.
-    folder : ExportFolder
-    objects : iterable of ReleasedObject
-        In the order of the manifest; each has one file.
-    progress, cancellation
-        Counts objects; stops between two files and two objects.
-    shard_bytes : int
-        Least size of the objects of a file but the last.
-
-    Raises
-    ------
-    IntegrityError
-        A released file is missing or changed.
-    EnvironmentFailure
-        The disk is full or fails.
-    """
+def write_card(folder: ExportFolder) -> None:
+    """Write the dataset card, by which the library finds the files."""
     named = folder.facts["release"]
     card = _CARD.format(name=json.dumps(named["name"]), title=f"{named['name']} {named['version']}")
     write_atomic(folder.path / "README.md", card.encode("utf-8"))
-    for number, members in enumerate(shards(objects, shard_bytes)):
-        path = folder.path / f"data/part-{number:05d}.parquet"
-        if not path.exists():
-            with storage_errors():
-                path.parent.mkdir(exist_ok=True)
-                temporary = path.with_name(path.name + TEMPORARY)
-                _write_part(temporary, (_row(release, one, cancellation) for one in members))
-                temporary.replace(path)
-        progress.advance(len(members))
+
+
+def write_parquet(
+    path: Path, members: Iterable[ReleasedObject], release: Path, cancellation: Cancellation
+) -> None:
+    """Write one Parquet file; see `webdataset.write_tar`."""
+    rows = (_row(release, one, cancellation) for one in members)
+    with pq.ParquetWriter(
+        path, SCHEMA, version="2.6", compression="zstd", write_page_checksum=True
+    ) as writer:
+        for first in rows:
+            writer.write_batch(pa.RecordBatch.from_pylist(_group(chain((first,), rows)), schema=SCHEMA))
 
 
 def _row(release: Path, row: ReleasedObject, cancellation: Cancellation) -> dict[str, Any]:
@@ -91,14 +66,6 @@ def _row(release: Path, row: ReleasedObject, cancellation: Cancellation) -> dict
     with VerifiedFile(release, row) as file:
         data = b"".join(iter(lambda: file.read(1 << 20), b""))
     return {**row.described, "file_name": PurePosixPath(row.path).name, "file": data}
-
-
-def _write_part(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    with pq.ParquetWriter(
-        path, SCHEMA, version="2.6", compression="zstd", write_page_checksum=True
-    ) as writer:
-        for first in rows:
-            writer.write_batch(pa.RecordBatch.from_pylist(_group(chain((first,), rows)), schema=SCHEMA))
 
 
 def _group(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -24,8 +25,8 @@ from medsanitize.release.exports import nifti
 from medsanitize.release.exports.export import Form, export_release
 from medsanitize.release.exports.export_folder import open_folder
 from medsanitize.release.exports.released_objects import released_objects
-from medsanitize.release.exports.shards import shards
-from medsanitize.release.exports.webdataset import _FORMAT, _member, write_shards
+from medsanitize.release.exports.shards import shards, write_shards
+from medsanitize.release.exports.webdataset import _FORMAT, _member, write_tar
 
 from tests.helpers.hospital import prepare, write_ct
 from tests.helpers.synthesis import run_policy
@@ -126,9 +127,11 @@ def test_an_interrupted_export_goes_on(release: Path, tmp_path: Path) -> None:
             stop.number = signal.SIGTERM * (objects > 0)
 
     def write(name: str, progress: NoProgress, cancellation: Cancellation) -> dict[str, str]:
-        folder = open_folder(release, tmp_path / name, "webdataset")
-        write_shards(release, folder, released_objects(release), progress, cancellation, shard_bytes=1)
-        return tree(folder.path)
+        folder = open_folder(release, tmp_path / name, "webdataset").path
+        one_tar = partial(write_tar, release=release, cancellation=cancellation)
+        rows = released_objects(release)
+        write_shards(rows, lambda n: folder / f"shard-{n:06d}.tar", one_tar, progress, shard_bytes=1)
+        return tree(folder)
 
     with pytest.raises(Cancelled):
         write("out", StopAfterOneShard(), stop)
