@@ -34,14 +34,20 @@ def patient_characteristics(walk: WalkState) -> tuple[int | None, str, str]:
 
 def age_in_years(age: str, birth: str, study: str) -> int | None:
     """Return the age in whole years, at most 90: Patient's Age, else from birth date and study date."""
-    stated = re.fullmatch(r"(\d{3})([DWMY])", age)
-    if stated:
-        return min(int(int(stated[1]) / _PER_YEAR[stated[2]]), OLDEST)
+    stated = years_of(age)
+    if stated is not None:
+        return min(stated, OLDEST)
     born, seen = _date(birth), _date(study)
     if born is None or seen is None or seen < born:
         return None
     years = seen.year - born.year - ((seen.month, seen.day) < (born.month, born.day))
     return min(years, OLDEST)
+
+
+def years_of(age: str) -> int | None:
+    """Return an age string (AS) in whole years; None if it is malformed."""
+    stated = re.fullmatch(r"(\d{3})([DWMY])", age)
+    return int(int(stated[1]) / _PER_YEAR[stated[2]]) if stated else None
 
 
 def _date(text: str) -> date | None:

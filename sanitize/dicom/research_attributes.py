@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from medsanitize.sanitize.dicom.assemble import elements_of
+from medsanitize.sanitize.dicom.patient_characteristics import years_of
 from medsanitize.sanitize.formats.dicom.charset import decode_text
 from medsanitize.sanitize.formats.dicom.transfer_syntax import Layout
 
@@ -86,8 +87,6 @@ _VALUES = frozenset([*TEXTS, *DECIMALS, *INTEGERS, _CHARSET, _PIXEL_SPACING, _IM
 _MOST_CHARACTERS = 256
 _INT32 = 2**31
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_AGE_STRING = re.compile(rb"(\d{3})([DWMY])")
-_PER_YEAR = {b"D": 365.25, b"W": 365.25 / 7, b"M": 12.0, b"Y": 1.0}
 
 
 def research_attributes(out: list[bytes], layout: Layout) -> dict[str, Value]:
@@ -119,14 +118,8 @@ def _texts(plain: Mapping[int, bytes]) -> dict[str, Value]:
         text = decode_text(plain.get(tag, b""), charset).strip(" \0")
         if 0 < len(text) <= _MOST_CHARACTERS:
             columns[name] = text
-    years = _years(plain.get(_AGE, b""))
+    years = years_of(plain.get(_AGE, b"").decode("latin-1").strip(" \0"))
     return columns if years is None else {**columns, AGE: years}
-
-
-def _years(stated: bytes) -> int | None:
-    """Return an age (AS) in whole years."""
-    found = _AGE_STRING.fullmatch(stated.strip(b" \0"))
-    return int(int(found[1]) / _PER_YEAR[found[2]]) if found else None
 
 
 def _measures(plain: Mapping[int, bytes]) -> dict[str, Value]:
