@@ -82,6 +82,8 @@ CASES = {
     "tr": "ı i u ü a e ya ye da de dan den ta te tan ten ın in un ün nın nin nun nün la le lı li lu lü",
 }
 """Endings that a language adds to names, and endings of what is called after a place."""
+FURTHER = "ki li lı lu lü yım yim yum yüm sın sin sun sün yız yiz yuz yüz dır dir dur dür tır tir".split()
+"""Turkish endings of who is somewhere or from there: ``ankaradayım``."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -134,7 +136,7 @@ def is_form_of_town_or_first_name(word: str) -> bool:
         stems = {
             stem.removesuffix(ending)
             for stem in stems
-            for ending in (*_endings(), "ki", "li", "lı", "lu", "lü")
+            for ending in (*_endings(), *FURTHER)
             if stem.endswith(ending) and len(stem) - len(ending) >= SHORTEST_STEM
         }
         if any(stem in _towns() or stem in _first_names() for stem in stems):
