@@ -135,6 +135,7 @@ AUDIT: Mapping[str, str] = {
     "digest": "The bytes differ from the recorded digest.",
     "guid": "A GUID in the metadata of a slide.",
     "id": "A known number, such as a patient ID or an accession number.",
+    "index": "The research index says something else than the manifest or the header.",
     "institution": "A known institution or department.",
     "internal-error": "The audit failed while reading the object.",
     "malformed-": "The file cannot be parsed; the rest of the id says why.",

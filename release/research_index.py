@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 from medsanitize.release import layout
 from medsanitize.release.atomic_io import storage_errors
+from medsanitize.release.manifest import ObjectRow
 from medsanitize.release.manifest_file import column, with_metadata, write_table
 
 Row = Mapping[str, str | int | float | None]
@@ -89,6 +91,32 @@ INDEX_SCHEMA: Final = pa.schema(
     ]
 )
 """Columns of the research index. Of an object that is not DICOM, those of the header are null."""
+
+
+SAME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "object_id": "object_id",
+        "path": "path",
+        "kind": "kind",
+        "PatientID": "patient",
+        "StudyInstanceUID": "study",
+        "SeriesInstanceUID": "series",
+        "SOPInstanceUID": "instance",
+        "SOPClassUID": "sop_class",
+        "TransferSyntaxUID": "transfer_syntax",
+        "Modality": "modality",
+        "instance_size": "bytes",
+        "Rows": "rows",
+        "Columns": "columns",
+        "NumberOfFrames": "frames",
+    }
+)
+"""Columns that the object manifest has as well, and their names there; the others are of the header."""
+
+
+def index_row(row: ObjectRow, described: Row) -> Row:
+    """Return the row of an object: what the manifest says of it, and what its header says."""
+    return {**described, **{name: getattr(row, column) for name, column in SAME.items()}}
 
 
 def write_index(rows: Iterator[Row], folder: Path, *, metadata: Mapping[str, str]) -> Path:

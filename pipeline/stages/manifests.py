@@ -18,9 +18,9 @@ from medsanitize.pipeline.state.stage_results import OVERLAP, REGISTRY, SYNTHETI
 from medsanitize.policies.tables.standard import edition
 from medsanitize.release.canonical_json import canonical_json
 from medsanitize.release.layout import staged_path
-from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
+from medsanitize.release.manifest import ObjectRow, count_patients, read_rows, write_objects, write_patients
 from medsanitize.release.multi_file_objects import parts_to_json
-from medsanitize.release.research_index import Row, write_index
+from medsanitize.release.research_index import Row, index_row, write_index
 from medsanitize.release.summary import SyntheticSummary
 from medsanitize.sanitize.pseudonyms import SubKeys, keyed_mac
 from medsanitize.sanitize.result import CheckResult, ObjectRecord
@@ -68,8 +68,8 @@ def object_rows(rules: ManifestsStage, state: State, subkeys: SubKeys, tally: Ta
         found = set(row.flags.split(","))
         actions = count_actions(record.rules)
         out = ObjectRow(
-            object_id=_object_id(record, subkeys),
-            path=_path(record, row.suffix),
+            object_id=keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex(),
+            path=staged_path(record.patient, record.study, record.series, record.instance, row.suffix),
             kind=record.kind,
             modality=record.modality,
             sop_class=record.sop_class,
@@ -180,39 +180,15 @@ def write_manifests(rules: ManifestsStage, state: State, subkeys: SubKeys, stagi
         "tool_version": __version__,
     }
     tally = Tally()
-    # In this order: the patients are counted from the object manifest that was just written.
+    # In this order: patients and index are made from the object manifest that was just written.
     write_objects(object_rows(rules, state, subkeys, tally), staging, metadata=metadata)
     write_patients(count_patients(staging), staging, metadata=metadata)
-    write_index(_index_rows(state, subkeys), staging, metadata=metadata)
+    write_index(_index_rows(state, staging), staging, metadata=metadata)
     return tally
 
 
-def _index_rows(state: State, subkeys: SubKeys) -> Iterator[Row]:
-    """Yield the rows of the research index, in the order of the object manifest."""
-    for row in released_objects(state):
-        record = open_record(state.seal, "released", row.names, row.payload)
-        yield {
-            **record.research,
-            "object_id": _object_id(record, subkeys),
-            "path": _path(record, row.suffix),
-            "kind": record.kind,
-            "PatientID": record.patient,
-            "StudyInstanceUID": record.study,
-            "SeriesInstanceUID": record.series,
-            "SOPInstanceUID": record.instance,
-            "SOPClassUID": record.sop_class,
-            "TransferSyntaxUID": record.transfer_syntax,
-            "Modality": record.modality,
-            "instance_size": row.size,
-            "Rows": record.rows,
-            "Columns": record.columns,
-            "NumberOfFrames": record.frames,
-        }
-
-
-def _object_id(record: ObjectRecord, subkeys: SubKeys) -> str:
-    return keyed_mac(subkeys.uid, "object id", record.instance)[:16].hex()
-
-
-def _path(record: ObjectRecord, suffix: str) -> str:
-    return staged_path(record.patient, record.study, record.series, record.instance, suffix)
+def _index_rows(state: State, staging: Path) -> Iterator[Row]:
+    """Yield the rows of the research index, in the order of the object manifest that was just written."""
+    for row, stored in zip(read_rows(staging), released_objects(state), strict=True):
+        record = open_record(state.seal, "released", stored.names, stored.payload)
+        yield index_row(row, record.research)

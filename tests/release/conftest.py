@@ -14,7 +14,7 @@ from medsanitize.release.attestation import generate_signing_key
 from medsanitize.release.build import write_evidence
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.publish import publish
-from medsanitize.release.research_index import write_index
+from medsanitize.release.research_index import index_row, write_index
 from medsanitize.release.summary import GateSummary, Summary, TableSummary
 from medsanitize.sanitize.result import CheckResult
 
@@ -48,27 +48,6 @@ def row_of(number: int, content: bytes, *, pixels: bytes | None = None) -> Objec
         check_pixels=CheckResult.NOT_RUN,
         check_identifiers=CheckResult.PASSED,
     )
-
-
-def index_row_of(row: ObjectRow) -> dict[str, Any]:
-    """Make the row of an object in the research index."""
-    return {
-        "object_id": row.object_id,
-        "path": row.path,
-        "kind": row.kind,
-        "PatientID": row.patient,
-        "StudyInstanceUID": row.study,
-        "SeriesInstanceUID": row.series,
-        "SOPInstanceUID": row.instance,
-        "SOPClassUID": row.sop_class,
-        "TransferSyntaxUID": row.transfer_syntax,
-        "Modality": row.modality,
-        "instance_size": row.bytes,
-        "Rows": row.rows,
-        "KVP": 120.0,
-        "PatientAge": "045Y",
-        "PatientAgeYears": 45,
-    }
 
 
 def a_summary(**changes: Any) -> Summary:
@@ -128,7 +107,8 @@ def stage(folder: Path, contents: list[bytes], **options: Any) -> Path:
         path.write_bytes(content)
     write_objects(rows, folder, metadata={"policy_digest": "5a" * 32}, **options)
     write_patients(count_patients(folder), folder, metadata={"policy_digest": "5a" * 32})
-    write_index(map(index_row_of, rows), folder, metadata={"policy_digest": "5a" * 32})
+    described = {"KVP": 120.0, "PatientAge": "045Y", "PatientAgeYears": 45}
+    write_index((index_row(row, described) for row in rows), folder, metadata={"policy_digest": "5a" * 32})
     (folder / "tables").mkdir(parents=True)
     (folder / "tables/labels.csv").write_text("patient,finding\nP000000,none\nP000001,nodule\n")
     return folder

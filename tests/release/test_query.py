@@ -15,9 +15,7 @@ from medsanitize.cli import cli
 from medsanitize.errors import IntegrityError, UsageError
 from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
 from medsanitize.release.query import query_release
-from medsanitize.release.research_index import write_index
-
-from tests.release.conftest import index_row_of
+from medsanitize.release.research_index import index_row, write_index
 
 PAGE = Path(__file__).parents[2] / "docs/query.md"
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.S)
@@ -46,7 +44,7 @@ def test_pictures_are_no_series(make_row: Callable[..., ObjectRow], tmp_path: Pa
     rows = [replace(make_row(number, b"x"), series="", path=f"data/{number}.png") for number in range(2)]
     write_objects(rows, tmp_path, metadata={})
     write_patients(count_patients(tmp_path), tmp_path, metadata={})
-    write_index(map(index_row_of, rows), tmp_path, metadata={})
+    write_index((index_row(row, {}) for row in rows), tmp_path, metadata={})
 
     assert query_release(tmp_path, "SELECT * FROM series").num_rows == 0
 

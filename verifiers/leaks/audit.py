@@ -19,6 +19,13 @@ from medsanitize.sanitize.result import CheckResult, FilePart, Finding
 from medsanitize.verifiers.leaks.dicom_conformance import Expected
 from medsanitize.verifiers.leaks.dicom_reader import MalformedFile, Parsed, read
 from medsanitize.verifiers.leaks.identifier_search import IdentifierSearch, build_identifier_search
+from medsanitize.verifiers.leaks.index_audit import (
+    IndexRow,
+    audit_described,
+    audit_index_row,
+    has_index,
+    index_rows,
+)
 from medsanitize.verifiers.leaks.raster_files import audit_raster
 from medsanitize.verifiers.leaks.scan_object import audit_file, audit_parsed
 
@@ -125,11 +132,14 @@ def audit_release(
     sample: list[tuple[str, AuditTarget]] = []
     # files.at_hand may read ahead of the loop; tee buffers only the rows in between.
     rows, ahead = tee(read_rows(release))
+    indexed, described = has_index(release), index_rows(release)
     for row, root in zip(rows, files.at_hand(map(_wanted, ahead)), strict=True):
-        wanted = _wanted(row)
+        wanted, said = _wanted(row), next(described)
         listed.update(wanted.paths)
+        if indexed:
+            findings.extend((layout.INDEX, finding) for finding in audit_index_row(row, said))
         findings.extend(
-            (row.path, finding) for finding in _audit_row(root, row, active_search, private_creators)
+            (row.path, finding) for finding in _audit_row(root, row, said, active_search, private_creators)
         )
         if row.kind == "dicom":
             # The smallest digests: a sample that cannot be chosen and is the same on every machine.
@@ -145,6 +155,8 @@ def audit_release(
         if finding is not None:
             findings.append((path, finding))
     findings.extend((layout.PATIENTS, finding) for finding in _check_patients(release))
+    if next(described) is not None:
+        findings.append((layout.INDEX, Finding("file", "audit:index")))
     found_known = any(finding.rule in _KNOWN_RULES for _, finding in findings)
     identifiers = (
         CheckResult.NOT_RUN if search is None else CheckResult.FLAGGED if found_known else CheckResult.PASSED
@@ -189,7 +201,11 @@ def _wanted(row: ObjectRow) -> AuditTarget:
 
 
 def _audit_row(
-    release: Path, row: ObjectRow, search: IdentifierSearch, private_creators: frozenset[str] | None
+    release: Path,
+    row: ObjectRow,
+    said: IndexRow | None,
+    search: IdentifierSearch,
+    private_creators: frozenset[str] | None,
 ) -> Iterator[Finding]:
     # Before any path is opened: a hostile manifest could name files outside the release.
     if not all(map(layout.is_safe, _wanted(row).paths)):
@@ -218,6 +234,8 @@ def _audit_row(
     )
     yield from audit_parsed(parsed, own=(), search=search, expected=expected)
     yield from _check_row(parsed, row, path.stat().st_size)
+    if said is not None:
+        yield from audit_described(parsed, said)
 
 
 def _audit_raster(path: Path, row: ObjectRow, search: IdentifierSearch) -> Iterator[Finding]:

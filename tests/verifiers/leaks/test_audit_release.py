@@ -10,19 +10,24 @@ from types import ModuleType
 
 import pytest
 from medsanitize.release import layout
-from medsanitize.release.manifest import ObjectRow, count_patients, write_objects, write_patients
+from medsanitize.release.manifest import ObjectRow, count_patients, read_rows, write_objects, write_patients
+from medsanitize.release.research_index import Row, index_row, write_index
 from medsanitize.sanitize.context import KnownValue
 from medsanitize.sanitize.result import CheckResult, Finding
 from medsanitize.verifiers.leaks.audit import audit_release, second_opinion
 from medsanitize.verifiers.leaks.identifier_search import build_identifier_search
+from pydicom.dataset import Dataset
 
 NAMES = ("CT_small.dcm", "MR_small_RLE.dcm", "reportsi.dcm")
 
 
 def make_release(
-    made: ModuleType, root: Path, change: Callable[[ObjectRow], ObjectRow] = lambda row: row
+    made: ModuleType,
+    root: Path,
+    change: Callable[[ObjectRow], ObjectRow] = lambda row: row,
+    describe: Callable[[Dataset], Row] = lambda _: {},
 ) -> Path:
-    rows = []
+    rows, described = [], {}
     for name in NAMES:
         data_set = made.make_released_object(name)
         data = made.to_bytes(data_set)
@@ -44,9 +49,11 @@ def make_release(
             sha256=hashlib.sha256(data).hexdigest(),
         )
         rows.append(change(row))
+        described[path] = describe(data_set)
     rows.sort(key=lambda row: (row.patient, row.study, row.series, row.instance))
     write_objects(rows, root, metadata={})
     write_patients(count_patients(root), root, metadata={})
+    write_index((index_row(row, described.get(row.path, {})) for row in rows), root, metadata={})
     return root
 
 
@@ -67,6 +74,42 @@ def test_a_clean_release_passes_a_search(made: ModuleType, tmp_path: Path) -> No
     )
 
     assert audit.identifiers is CheckResult.PASSED
+
+
+def stated(data_set: Dataset) -> Row:
+    return {"Manufacturer": str(data_set.Manufacturer)} if "Manufacturer" in data_set else {}
+
+
+def test_an_index_that_says_what_the_headers_say_passes(made: ModuleType, tmp_path: Path) -> None:
+    assert audit_release(make_release(made, tmp_path, describe=stated)).passed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"Manufacturer": "another"}, {"KVP": 7.5}, {"SeriesNumber": 991}, {"PatientAgeYears": 12}],
+)
+def test_an_index_that_says_something_else_than_the_header_is_found(
+    wrong: Row, made: ModuleType, tmp_path: Path
+) -> None:
+    audit = audit_release(make_release(made, tmp_path, describe=lambda _: wrong))
+
+    assert {finding.rule for _, finding in audit.findings} == {"audit:index"}
+
+
+@pytest.mark.parametrize("kept", [slice(0, 2), slice(1, 3)])
+def test_an_index_of_other_objects_is_found(kept: slice, made: ModuleType, tmp_path: Path) -> None:
+    release = make_release(made, tmp_path)
+    rows = [index_row(row, {}) for row in read_rows(release)]
+    write_index(iter(rows[kept]), release, metadata={})
+
+    assert (layout.INDEX, Finding("file", "audit:index")) in audit_release(release).findings
+
+
+def test_a_release_of_an_earlier_version_has_no_index(made: ModuleType, tmp_path: Path) -> None:
+    release = make_release(made, tmp_path)
+    (release / layout.INDEX).unlink()
+
+    assert audit_release(release).passed
 
 
 def test_a_known_name_in_the_report_is_found(made: ModuleType, tmp_path: Path) -> None:
