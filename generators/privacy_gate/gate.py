@@ -7,6 +7,7 @@ trained on none of these patients.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -376,12 +377,7 @@ def calibrate_gate(
         pooled.require_settings(
             GateSettings(generator.digest, retrieval.digest, verification.digest, terms.strength)
         )
-    # All splits at the generator's size: a difference in resolution would separate them.
-    squares = {
-        name: preprocess_images(split.pictures, generator.size, f"read {name} images", progress, cancellation)
-        for name, split in splits.items()
-    }
-    check_shared_images(squares)
+    squares = _at_size_of(generator, splits, progress, cancellation)
     seen = verifiers.see(squares["training"], "embed training images")
     people = calibration.patients
     candidates = candidates_for(max(images, _fewest_images(calibration, terms)), len(seen))
@@ -399,20 +395,32 @@ def calibrate_gate(
         seen, (others, holdout.patients), (own, people), candidates, verifiers
     )
     compared = compare_train_holdout(splits, squares, seen, others, own, generator, verifiers)
-    digests = {
-        "generator": generator.digest,
-        "retrieval": retrieval.digest,
-        "verification": verification.digest,
-    }
     chosen = GateControls(controls, lowest_scores(controls))
     if pooled is not None:
         known = joined(others, own), np.concatenate([holdout.patients, people])
         chosen = own_or_pooled(controls, score_patients(*known, verifiers), pooled)
     limit = threshold(chosen.lowest, terms.confidence)
+    digests = {
+        "generator": generator.digest,
+        "retrieval": retrieval.digest,
+        "verification": verification.digest,
+    }
     subject = GateSubject(digests, sizes(splits), candidates, generator.size, chosen.origin, chosen.unquoted)
     return PrivacyGate(
         limit, verifiers, terms, subject, training.patients, seen, compared, chosen, strangers, verified
     )
+
+
+def _at_size_of(
+    generator: Generator, splits: Mapping[str, Split], progress: Progress, cancellation: Cancellation
+) -> dict[str, NDArray[np.uint8]]:
+    """Preprocess all splits at the generator's size: a difference in resolution would separate them."""
+    squares = {
+        name: preprocess_images(split.pictures, generator.size, f"read {name} images", progress, cancellation)
+        for name, split in splits.items()
+    }
+    check_shared_images(squares)
+    return squares
 
 
 def _fewest_images(calibration: Split, terms: GateParameters) -> int:

@@ -222,8 +222,7 @@ def run_synthesize(
     from medsanitize.generators.diffusion.generator import trained_on_dataset, training_of
     from medsanitize.generators.diffusion.privacy_statement import privacy_statement
     from medsanitize.generators.privacy_gate.gate import calibrate_gate
-    from medsanitize.generators.privacy_gate.statement import statement, undrawn
-    from medsanitize.generators.quality.evaluate import QualityResult
+    from medsanitize.generators.privacy_gate.statement import statement
 
     _check_output(request.output)
     generator, training = open_generator_once(request.model, request.device), training_of(request.model)
@@ -253,12 +252,7 @@ def run_synthesize(
     learned = trained_on_dataset(training)
     traced = learned is not None and len(learned) == 1
     if gate.needed and not request.unvetted:
-        said, nothing = undrawn(gate.subject, gate.needed), QualityResult(None, _NOT_SAMPLED, of_all=True)
-        found = Synthesis(
-            None, said, gate.needed, tuple(wanted), generator.classes, sides.excluded, traced, 0, nothing
-        )
-        write_atomic(request.output / RESULT, document_json(found.facts()))
-        return found
+        return _undrawn(request, gate, wanted, generator, sides, traced=traced)
     # Before any image is judged, also if none can pass: whoever sees the matches could choose among draws.
     record.add(judged, gate.terms.attempt)
     drawn = _draw(request, gate, generator, wanted, progress, cancellation, workers=workers)
@@ -281,6 +275,27 @@ def run_synthesize(
         shown.left_out,
     )
     _write(request, drawn, found, generator, sides)
+    return found
+
+
+def _undrawn(
+    request: SynthesisRequest,
+    gate: PrivacyGate,
+    wanted: Sequence[int],
+    generator: Generator,
+    sides: ReferenceSplits,
+    *,
+    traced: bool,
+) -> Synthesis:
+    """Write why no image is generated: the gate could not pass with these patients."""
+    from medsanitize.generators.privacy_gate.statement import undrawn
+    from medsanitize.generators.quality.evaluate import QualityResult
+
+    said, nothing = undrawn(gate.subject, gate.needed), QualityResult(None, _NOT_SAMPLED, of_all=True)
+    found = Synthesis(
+        None, said, gate.needed, tuple(wanted), generator.classes, sides.excluded, traced, 0, nothing
+    )
+    write_atomic(request.output / RESULT, document_json(found.facts()))
     return found
 
 
