@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medsanitize.errors import UsageError
 from medsanitize.federation.training.calibrated_models import OpenedModels
+from medsanitize.federation.training.site_images import images_read
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,14 +109,13 @@ class CalibrationSite:
         from medsanitize.generators.privacy_gate.splits import LazyImages, Split
         from medsanitize.verifiers.reid.labels import LabelColumns
         from medsanitize.verifiers.reid.training.class_labels import class_texts
-        from medsanitize.verifiers.reid.training.training_dataset import gather_images
 
         labels, said = self.labels, dict[Any, str]()
         if classes:
             texts = class_texts(labels, LabelColumns(**self.columns), str(self.terms["classes"]["column"]))
             said = dict(zip(labels.paths, texts, strict=True))
             labels = labels.keep(np.array([n for n, text in enumerate(texts) if text in classes], np.intp))
-        examples, _ = gather_images(labels, self.progress, self.cancellation)
+        examples = images_read(labels, self.progress, self.cancellation)
         self._require_unseen(examples.digest)
         numbers = [classes.index(said[path]) if classes else 0 for path in examples.paths]
         return Split(LazyImages(examples), examples.patients, np.array(numbers, np.int64))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from medsanitize.progress import Cancellation, Progress
     from medsanitize.verifiers.reid.labels import Labels
     from medsanitize.verifiers.reid.training.sums import SiteImages
+    from medsanitize.verifiers.reid.training.training_dataset import TrainingDataset
 
 ELSEWHERE: Final = "patient used at another site"
 _ITEM: Final = "item"
@@ -68,6 +69,23 @@ def labels_of(policy: SitePolicy, kind: str, order: Sequence[str], own: str) -> 
     return labels.keep(np.array(kept, np.intp), {ELSEWHERE: len(patients) - len(kept)})
 
 
+def images_read(labels: Labels, progress: Progress, cancellation: Cancellation) -> TrainingDataset:
+    """Read the images of a table, and say how many are left out: a site must not believe that all took part.
+
+    Raises
+    ------
+    UsageError
+        No image can be read.
+    """
+    from medsanitize.verifiers.reid.training.training_dataset import gather_images
+
+    examples, left_out = gather_images(labels, progress, cancellation)
+    for reason, number in sorted(left_out.items()):
+        if number:
+            progress.message(f"Left out: {number:,} images ({reason}).")
+    return examples
+
+
 def images_of(
     labels: Labels, kind: str, seed: int, state: Path, progress: Progress, cancellation: Cancellation
 ) -> SiteImages:
@@ -80,9 +98,9 @@ def images_of(
     """
     from medsanitize.verifiers.reid.images.kinds import kind_named
     from medsanitize.verifiers.reid.training.sums import SiteImages
-    from medsanitize.verifiers.reid.training.training_dataset import gather_images, split_patients
+    from medsanitize.verifiers.reid.training.training_dataset import split_patients
 
-    examples, _ = gather_images(labels, progress, cancellation)
+    examples = images_read(labels, progress, cancellation)
     if examples.modality is not kind_named(kind):
         raise UsageError("The images are of another kind than the job's", "Name the rows of its kind")
     fit, validation = split_patients(examples, seed)
@@ -113,7 +131,6 @@ def classified_images_of(
         validating_images,
     )
     from medsanitize.verifiers.reid.training.linear_sums import ClassifiedSite
-    from medsanitize.verifiers.reid.training.training_dataset import gather_images
 
     names = [str(name) for name in terms["classes"]["names"]]
     texts = class_texts(labels, LabelColumns(**columns), str(terms["classes"]["column"]))
@@ -121,7 +138,7 @@ def classified_images_of(
     if not kept:
         raise UsageError("No image of this site has a class of the job", "Compare the names of the classes")
     said = dict(zip(labels.paths, texts, strict=True))
-    examples, _ = gather_images(labels.keep(np.array(kept, np.intp)), progress, cancellation)
+    examples = images_read(labels.keep(np.array(kept, np.intp)), progress, cancellation)
     if examples.modality is not kind_named(str(terms["kind"])):
         raise UsageError("The images are of another kind than the job's", "Name the rows of its kind")
     classes = np.array([names.index(said[path]) for path in examples.paths], np.int64)
